@@ -1,0 +1,209 @@
+"""What the arguments of a call may be: every check, once. The kernels trust what passes here."""
+
+import contextlib
+import math
+import numbers
+import operator
+from collections.abc import Iterator
+from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_ALIGNMENT = 64  # bytes: a cache line, an AVX-512 register, and what JAX takes without a copy
+
+
+def integer(name: str, value: SupportsIndex, least: int | None = None) -> int:
+    """``value`` as an int, at least ``least``."""
+    try:
+        result = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if least is not None and result < least:
+        raise ValueError(f"{name} must be at least {least}, got {result}")
+    return result
+
+
+def float_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """float32 or float64 in native byte order."""
+    result = np.dtype(dtype)
+    if result not in _FLOATS:
+        raise TypeError(f"dtype must be float32 or float64 in native byte order, got {result}")
+    return result
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A fresh C-contiguous array whose data begins at a multiple of 64 bytes."""
+    size = math.prod(shape) * dtype.itemsize
+    buffer = np.empty(size + _ALIGNMENT, np.uint8)
+    first = -buffer.ctypes.data % _ALIGNMENT
+    return buffer[first : first + size].view(dtype).reshape(shape)
+
+
+def output(
+    out: Array, shape: tuple[int, ...] | None = None, dtype: np.dtype[Any] | None = None
+) -> Array:
+    """``out`` as a plain ndarray, once a kernel may write to all of it.
+
+    ``None`` for a shape or a dtype leaves it open.
+    """
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
+    if out.dtype not in _FLOATS or (dtype is not None and out.dtype != dtype):
+        wanted = "float32 or float64 in native byte order" if dtype is None else dtype
+        raise TypeError(f"out must have dtype {wanted}, got {out.dtype}")
+    if shape is not None and out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, got {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError("out must be writeable, got a read-only array")
+    if not out.flags.aligned:
+        raise ValueError(f"out must be aligned for {out.dtype}, got an array that is not")
+    if out.size and not out.flags.c_contiguous:
+        if out.strides[-1] != out.itemsize:
+            raise ValueError(
+                f"out must have unit stride on its last axis ({out.itemsize} bytes), "
+                f"got strides {out.strides}"
+            )
+        if _rows_overlap(out):
+            raise ValueError(
+                f"out must not overlap itself, got strides {out.strides} for shape {out.shape}"
+            )
+    return np.asarray(out)
+
+
+def _rows_overlap(out: Array) -> bool:
+    """Whether any two rows along the last axis share memory."""
+    row = out.shape[-1] * out.itemsize
+    axes = sorted(
+        (abs(stride), length)
+        for stride, length in zip(out.strides[:-1], out.shape[:-1], strict=True)
+        if length > 1
+    )
+    span = row
+    for stride, length in axes:
+        if stride < span:
+            break
+        span += stride * (length - 1)
+    else:
+        return False
+    # The axes are not nested in one another, which as_strided can make: look at every row.
+    first = np.zeros((1,), np.intp)
+    for stride, length in axes:
+        first = np.add.outer(first, stride * np.arange(length)).ravel()
+    return bool((np.diff(np.sort(first)) < row).any())
+
+
+def addend(x: npt.ArrayLike) -> Array:
+    """``x`` as an array of float32 or float64 of any byte order, with two axes or more."""
+    result = np.asarray(x)
+    if result.dtype.newbyteorder("=") not in _FLOATS:
+        raise TypeError(f"x must have dtype float32 or float64, got {result.dtype}")
+    width("x", result)
+    return result
+
+
+def width(name: str, array: Array) -> int:
+    """The last axis of an array of rows."""
+    if array.ndim < 2:
+        raise ValueError(f"{name} must have shape (..., length, d_model), got shape {array.shape}")
+    return array.shape[-1]
+
+
+def in_place(x: Array, out: Array) -> bool:
+    """Whether ``out`` is ``x``; ValueError where they share memory in any other way."""
+    if x is out or not np.may_share_memory(x, out):
+        return x is out
+    if (
+        x.dtype == out.dtype
+        and x.ctypes.data == out.ctypes.data
+        and all(
+            a == b or length < 2
+            for a, b, length in zip(x.strides, out.strides, x.shape, strict=True)
+        )
+    ):
+        return True
+    try:
+        shared = np.shares_memory(x, out, max_work=1 << 16)
+    except RuntimeError:  # too hard to tell
+        shared = True
+    if shared:
+        raise ValueError("out must be x itself or share no memory with it, got a partial overlap")
+    return False
+
+
+def kernel_ready(x: Array) -> bool:
+    """Whether the kernels can read ``x`` where it lies."""
+    return (
+        x.dtype in _FLOATS
+        and x.flags.aligned
+        and (x.strides[-1] == x.itemsize or x.size == 0)
+    )
+
+
+def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
+    """Positions as a fresh C-contiguous array of float64, in which they are exact.
+
+    A copy even of float64, so that nobody can change them between the checks and the kernel.
+    """
+    given = np.asarray(values)
+    if given.dtype.kind not in "biuf":
+        if given.dtype.kind == "O" and given.size and all(isinstance(p, int) for p in given.flat):
+            given = np.array([float(p) for p in given.flat]).reshape(given.shape)
+        else:
+            raise TypeError(f"positions must be bool, integer or float, got dtype {given.dtype}")
+    if given.dtype.kind != "b" and given.size:
+        low, high = given.min(), given.max()
+        # Compared before conversion, as Python numbers: a uint64 may round to the limit itself.
+        if not (-limit <= low.item() and high.item() <= limit):
+            worst = next(p for p in (low, high) if not abs(p.item()) <= limit)
+            raise ValueError(f"positions must be finite and within {limit:.17g} of 0, got {worst}")
+    return np.array(given, np.float64, order="C")
+
+
+def start(first: SupportsIndex, length: int, limit: float) -> float:
+    """The position of the first of ``length`` rows."""
+    result = integer("start", first)
+    last = result + max(length - 1, 0)
+    if not -limit <= result <= last <= limit:
+        raise ValueError(
+            f"start must leave all {length} positions within {limit:.17g} of 0, got {result}"
+        )
+    return float(result)
+
+
+def spread(where: npt.NDArray[np.float64], rows: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Positions broadcast to the rows of x: over its leading axes, never along a sequence."""
+    if where.ndim and where.shape[-1] == rows[-1] and where.ndim <= len(rows):
+        with contextlib.suppress(ValueError):
+            return np.broadcast_to(where, rows)
+    raise ValueError(
+        f"positions must have shape (..., {rows[-1]}) and broadcast to {rows}, the rows of x, "
+        f"got shape {where.shape}"
+    )
+
+
+def real(name: str, value: float) -> float:
+    """A real scalar as a float; arrays are refused."""
+    if not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must fit in a float64, got {value!r}") from None
+
+
+def batches(leading: int, *arrays: Array | None) -> Iterator[tuple[Any, ...]]:
+    """The arrays with a single axis in place of their ``leading`` first; None stays None."""
+    if leading == 1:
+        yield arrays
+    elif leading == 0:
+        yield tuple(a if a is None else a[np.newaxis] for a in arrays)
+    elif all(a is None or a.flags.c_contiguous for a in arrays):
+        yield tuple(a if a is None else a.reshape(-1, *a.shape[leading:]) for a in arrays)
+    else:
+        shape = next(a.shape for a in arrays if a is not None)
+        for index in np.ndindex(shape[: leading - 1]):
+            yield tuple(a if a is None else a[index] for a in arrays)

@@ -1,0 +1,45 @@
+"""The contract that every backend meets: these kernels trust their arguments.
+
+``out`` and ``x`` have shape (batch, length, d_model), one dtype of float32 and float64 in native
+byte order, aligned, with unit stride on the last axis and any other strides; elements of ``out`` do
+not overlap, and ``x`` is ``out`` or apart from it. ``positions`` has shape (batch, length), unit
+stride on the last axis and any other, and every ``abs(position) <= limit`` of the schedule; where
+it is None, rows are those of ``start``, ``start + 1``, ...; ``turns`` and ``table`` belong to a
+``posenc._frequencies.Schedule``; ``gap`` is the distance from a sine to its cosine: 1, or
+``d_model // 2``.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+def instruction_sets() -> list[str]:
+    """The instruction sets beyond the baseline that this processor runs."""
+
+def direct_rows(
+    out: npt.NDArray[np.float64], positions: npt.NDArray[np.float64], turns: npt.NDArray[np.float64]
+) -> None:
+    """Sines and cosines of ``positions`` (m,) into ``out`` (m, 2, n), both C-contiguous."""
+
+def fill(
+    out: npt.NDArray[Any],
+    start: float,
+    positions: npt.NDArray[np.float64] | None,
+    turns: npt.NDArray[np.float64],
+    table: npt.NDArray[np.float64],
+    gap: int,
+) -> None:
+    """``out = PE``."""
+
+def add(
+    out: npt.NDArray[Any],
+    x: npt.NDArray[Any],
+    scale: float,
+    start: float,
+    positions: npt.NDArray[np.float64] | None,
+    turns: npt.NDArray[np.float64],
+    table: npt.NDArray[np.float64],
+    gap: int,
+) -> None:
+    """``out = x * scale + PE``, each operation rounded in the dtype."""

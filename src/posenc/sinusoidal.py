@@ -1,0 +1,424 @@
+"""The sinusoidal encoding: `Sinusoidal`, and the module-level calls over a cached one."""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays, _backend, _frequencies, _workers
+
+Array = npt.NDArray[Any]
+Layout = Literal["interleaved", "split"]
+
+
+@dataclass(frozen=True)
+class Sinusoidal:
+    """The sinusoidal positional encoding of one width, prepared for hot loops.
+
+    ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``, as
+    in section 3.5 of Vaswani et al., "Attention Is All You Need" (arXiv:1706.03762).
+
+    An instance is frozen, hashable and picklable; what it prepares (64 rows in float64) is shared
+    between equal instances and never handed out. There is no longest sequence: every position is
+    computed when it is asked for, and its row has the same bits whatever else is asked for.
+
+    Parameters
+    ----------
+    d_model : int
+        Width of the encoding: even, 2 or more.
+    base : float, default 10000.0
+        Finite and positive. The wavelengths grow from 2*pi towards 2*pi*base. The bounds on the
+        error are promised for bases from 1 to 1e100; below about 0.64 the positions that can still
+        be resolved end before 2**53, and those beyond are a `ValueError`.
+    layout : {'interleaved', 'split'}, default 'interleaved'
+        ``sin, cos, sin, cos, ...`` as in the paper, or all sines and then all cosines.
+
+    Raises
+    ------
+    TypeError
+        If `d_model` is not an integer or `base` not a real number.
+    ValueError
+        If `d_model` is odd or less than 2, `base` is not finite and positive, or `layout` is not
+        one of the two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import posenc
+    >>> encoding = posenc.Sinusoidal(6)
+    >>> encoding.table(4).round(4)
+    array([[ 0.    ,  1.    ,  0.    ,  1.    ,  0.    ,  1.    ],
+           [ 0.8415,  0.5403,  0.0464,  0.9989,  0.0022,  1.    ],
+           [ 0.9093, -0.4161,  0.0927,  0.9957,  0.0043,  1.    ],
+           [ 0.1411, -0.99  ,  0.1388,  0.9903,  0.0065,  1.    ]])
+    >>> posenc.Sinusoidal(6, base=500.0, layout="split")
+    Sinusoidal(d_model=6, base=500.0, layout='split')
+    """
+
+    d_model: int
+    base: float = field(default=10000.0, kw_only=True)
+    layout: Layout = field(default="interleaved", kw_only=True)
+
+    def __post_init__(self) -> None:
+        d_model = _arrays.integer("d_model", self.d_model, least=1)
+        if d_model % 2:
+            raise ValueError(f"d_model must be even, sines and cosines come in pairs, got {d_model}")
+        base = _arrays.real("base", self.base)
+        if not 0.0 < base < math.inf:
+            raise ValueError(f"base must be finite and positive, got {base}")
+        if self.layout not in ("interleaved", "split"):
+            raise ValueError(f"layout must be 'interleaved' or 'split', got {self.layout!r}")
+        object.__setattr__(self, "d_model", d_model)
+        object.__setattr__(self, "base", base)
+
+    @functools.cached_property
+    def _schedule(self) -> _frequencies.Schedule:
+        return _frequencies.geometric(self.base, self.d_model // 2)
+
+    def __reduce__(self) -> tuple[Callable[[], "Sinusoidal"], tuple[()]]:
+        # Without what is prepared: it is made anew where the instance is unpickled.
+        make = functools.partial(type(self), self.d_model, base=self.base, layout=self.layout)
+        return make, ()
+
+    def table(
+        self,
+        length: SupportsIndex,
+        *,
+        start: SupportsIndex = 0,
+        dtype: npt.DTypeLike = np.float64,
+        workers: SupportsIndex = 1,
+    ) -> Array:
+        """A new table of consecutive positions: `posenc.positional_encoding`, prepared."""
+        rows = _arrays.integer("length", length, least=0)
+        first = _arrays.start(start, rows, self._schedule.limit)
+        threads = _workers.count(workers)
+        out = _arrays.empty((rows, self.d_model), _arrays.float_dtype(dtype))
+        self._run(_backend.kernels.fill, (out,), first, None, threads)
+        return out
+
+    def fill(self, out: Array, *, start: SupportsIndex = 0, workers: SupportsIndex = 1) -> Array:
+        """Fill `out` in place and return it: `posenc.fill`, prepared."""
+        plain = _arrays.output(out)
+        width = _arrays.width("out", plain)
+        if width != self.d_model:
+            raise ValueError(f"out must have last axis {self.d_model}, got shape {plain.shape}")
+        first = _arrays.start(start, plain.shape[-2], self._schedule.limit)
+        self._run(_backend.kernels.fill, (plain,), first, None, _workers.count(workers))
+        return out
+
+    def encode(
+        self,
+        positions: npt.ArrayLike,
+        *,
+        dtype: npt.DTypeLike = None,
+        out: Array | None = None,
+        workers: SupportsIndex = 1,
+    ) -> Array:
+        """The rows of any positions: `posenc.encode`, prepared."""
+        wanted = None if dtype is None else _arrays.float_dtype(dtype)
+        where = _arrays.positions(positions, self._schedule.limit)
+        shape = (*where.shape, self.d_model)
+        threads = _workers.count(workers)
+        if out is None:
+            out = _arrays.empty(shape, wanted or np.dtype(np.float64))
+        plain = _arrays.output(out, shape, wanted)
+        if not where.ndim:
+            plain, where = plain[np.newaxis], where[np.newaxis]
+        self._run(_backend.kernels.fill, (plain,), 0.0, where, threads)
+        return out
+
+    def add(
+        self,
+        x: npt.ArrayLike,
+        *,
+        start: SupportsIndex = 0,
+        positions: npt.ArrayLike | None = None,
+        scale: float = 1.0,
+        out: Array | None = None,
+        workers: SupportsIndex = 1,
+    ) -> Array:
+        """``x * scale + PE`` in one pass: `posenc.add`, prepared."""
+        x = _arrays.addend(x)
+        *lead, length, width = x.shape
+        if width != self.d_model:
+            raise ValueError(f"x must have last axis {self.d_model}, got shape {x.shape}")
+        first = _arrays.start(start, length, self._schedule.limit)
+        where = None
+        if positions is not None:
+            if first:
+                raise ValueError(f"start must be 0 where positions are given, got {start}")
+            where = _arrays.positions(positions, self._schedule.limit)
+            where = _arrays.spread(where, (*lead, length))
+        factor = _arrays.real("scale", scale)
+        threads = _workers.count(workers)
+        dtype = x.dtype.newbyteorder("=")
+        if out is None:
+            out = _arrays.empty(x.shape, dtype)
+        plain = _arrays.output(out, x.shape, dtype)
+        if _arrays.in_place(x, plain):
+            x = plain
+        elif not _arrays.kernel_ready(x):
+            np.copyto(plain, x)
+            x = plain
+        self._run(_backend.kernels.add, (plain, x), first, where, threads, factor)
+        return out
+
+    def _run(
+        self,
+        kernel: Callable[..., None],
+        arrays: tuple[Array, ...],
+        start: float,
+        positions: npt.NDArray[np.float64] | None,
+        workers: int,
+        *factors: float,
+    ) -> None:
+        """``kernel(*arrays, *factors, start, positions, ...)``, in pieces and over threads."""
+        if not arrays[0].size:
+            return
+        turns, table, _ = self._schedule
+        gap = 1 if self.layout == "interleaved" else self.d_model // 2
+
+        def work(batch: tuple[Any, ...], at: Any, items: slice, rows: slice) -> None:
+            kernel(
+                *(array[items, rows] for array in batch),
+                *factors,
+                start + rows.start,
+                None if at is None else at[items, rows],
+                turns,
+                table,
+                gap,
+            )
+
+        for *batch, at in _arrays.batches(arrays[0].ndim - 2, *arrays, positions):
+            items, length, width = batch[0].shape
+            row_bytes = width * batch[0].itemsize
+            _workers.run(functools.partial(work, batch, at), items, length, row_bytes, workers)
+
+
+@functools.lru_cache(maxsize=16)
+def _cached(d_model: int, **convention: Any) -> Sinusoidal:
+    return Sinusoidal(d_model, **convention)
+
+
+def _prepared(d_model: SupportsIndex, convention: dict[str, Any]) -> Sinusoidal:
+    width = _arrays.integer("d_model", d_model)
+    try:
+        return _cached(width, **convention)
+    except TypeError:  # an argument that cannot be hashed, or one that is wrong: it says which
+        return Sinusoidal(width, **convention)
+
+
+def positional_encoding(
+    length: SupportsIndex,
+    d_model: SupportsIndex,
+    *,
+    start: SupportsIndex = 0,
+    dtype: npt.DTypeLike = np.float64,
+    workers: SupportsIndex = 1,
+    **convention: Any,
+) -> Array:
+    """A new table of the sinusoidal encodings of consecutive positions.
+
+    ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``
+    (Vaswani et al. 2017, arXiv:1706.03762, section 3.5).
+
+    Parameters
+    ----------
+    length : int
+        Number of rows, 0 or more.
+    d_model : int
+        Number of columns: even, 2 or more.
+    start : int, default 0
+        Position of the first row, negative ones included. Row r is the encoding of ``start + r``
+        and has the same bits whatever `start` and `length` are.
+    dtype : {float64, float32}, default float64
+        Every float32 entry is the one nearest to the exact value, but where that lies within 2**-50
+        of the middle between two; float64 entries are within 2**-50 of it.
+    workers : int, default 1
+        Number of threads, as in `scipy.fft`: negative values count from the number of CPUs (-1 is
+        all of them). The result does not depend on it, and no thread outlives the call.
+    **convention
+        `base` and `layout` of `Sinusoidal`.
+
+    Returns
+    -------
+    ndarray of `dtype`, shape (length, d_model)
+        Fresh, writeable, C-contiguous, its data aligned to 64 bytes.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type: a float for a number of rows, a dtype that is no float.
+    ValueError
+        If `length` is negative, `d_model` odd or less than 2, `workers` 0, a position beyond 2**53
+        in magnitude, or the convention out of its bounds.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positional_encoding(2, 4)
+    array([[0.        , 1.        , 0.        , 1.        ],
+           [0.84147098, 0.54030231, 0.00999983, 0.99995   ]])
+    """
+    prepared = _prepared(d_model, convention)
+    return prepared.table(length, start=start, dtype=dtype, workers=workers)
+
+
+def fill(
+    out: Array, *, start: SupportsIndex = 0, workers: SupportsIndex = 1, **convention: Any
+) -> Array:
+    """Fill an array with the encodings of consecutive positions, in place.
+
+    Parameters
+    ----------
+    out : ndarray of float32 or float64, shape (..., length, d_model)
+        Row r of every leading item becomes the encoding of ``start + r``. Native byte order,
+        writeable, aligned, unit stride on the last axis; any other strides whose elements do not
+        overlap, so a slice of columns or of a packed buffer will do.
+    start, workers, **convention
+        As in `positional_encoding`.
+
+    Returns
+    -------
+    ndarray
+        `out` itself.
+
+    Raises
+    ------
+    TypeError
+        If `out` is not an array, or its dtype not one of the two.
+    ValueError
+        If `out` has less than two axes, an odd last axis, or cannot be written in place; and as
+        `positional_encoding` does. Nothing has been written then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import posenc
+    >>> batch = np.empty((2, 3, 4), dtype=np.float32)
+    >>> posenc.fill(batch, start=7) is batch
+    True
+    >>> batch[1, 0]
+    array([0.6569866 , 0.75390226, 0.06994285, 0.997551  ], dtype=float32)
+    """
+    width = _arrays.width("out", _arrays.output(out))
+    return _prepared(width, convention).fill(out, start=start, workers=workers)
+
+
+def encode(
+    positions: npt.ArrayLike,
+    d_model: SupportsIndex,
+    *,
+    dtype: npt.DTypeLike = None,
+    out: Array | None = None,
+    workers: SupportsIndex = 1,
+    **convention: Any,
+) -> Array:
+    """The encodings of any positions: repeated, unordered, negative or fractional.
+
+    Parameters
+    ----------
+    positions : array_like of bool, int or float
+        Finite and at most 2**53 in magnitude. A whole number has the same bits as an integer and as
+        a float.
+    d_model : int
+        Width of the encodings: even, 2 or more.
+    dtype : {float64, float32}, optional
+        That of `out`, else float64.
+    out : ndarray of float32 or float64, shape positions.shape + (d_model,), optional
+        Where to put the result, on the terms of `fill`.
+    workers, **convention
+        As in `positional_encoding`.
+
+    Returns
+    -------
+    ndarray of `dtype`, shape positions.shape + (d_model,)
+        `out`, or a fresh array as from `positional_encoding`.
+
+    Raises
+    ------
+    TypeError
+        If `positions` are not real numbers, or `out` not an array of `dtype`.
+    ValueError
+        If a position is NaN, infinite or beyond 2**53, or `out` has another shape or cannot be
+        written in place; and as `positional_encoding` does. Nothing has been written then.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.encode([-1, 0.5], 4).round(4)
+    array([[-0.8415,  0.5403, -0.01  ,  1.    ],
+           [ 0.4794,  0.8776,  0.005 ,  1.    ]])
+    """
+    prepared = _prepared(d_model, convention)
+    return prepared.encode(positions, dtype=dtype, out=out, workers=workers)
+
+
+def add(
+    x: npt.ArrayLike,
+    *,
+    start: SupportsIndex = 0,
+    positions: npt.ArrayLike | None = None,
+    scale: float = 1.0,
+    out: Array | None = None,
+    workers: SupportsIndex = 1,
+    **convention: Any,
+) -> Array:
+    """Embeddings with their encodings added, ``x * scale + PE``, in one pass over memory.
+
+    Parameters
+    ----------
+    x : array_like of float32 or float64, shape (..., length, d_model)
+        Embeddings, of any strides, byte order or alignment, read-only or not.
+    start : int, default 0
+        Position of the first row of every sequence.
+    positions : array_like of bool, int or float, shape (..., length), optional
+        Positions of the rows instead, as in `encode`: their last axis is that of the sequence,
+        their leading axes broadcast to those of `x`.
+    scale : float, default 1.0
+        Factor on `x`, rounded once to its dtype: ``sqrt(d_model)`` in the paper.
+    out : ndarray, shape and dtype of `x`, optional
+        Where to put the result, on the terms of `fill`; ``out=x`` works in place.
+    workers, **convention
+        As in `positional_encoding`.
+
+    Returns
+    -------
+    ndarray, shape and dtype of `x` (in native byte order)
+        `out`, or a fresh array as from `positional_encoding`. It has the bits of
+        ``x * x.dtype.type(scale) + positional_encoding(length, d_model, dtype=x.dtype)``.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not of float32 or float64, `scale` no real scalar, or `out` not an array of the
+        dtype of `x`.
+    ValueError
+        If `x` has less than two axes or an odd last one, `positions` do not fit `x` or come with a
+        `start`, or `out` has another shape, overlaps `x` in part or cannot be written in place; and
+        as `positional_encoding` does. Nothing has been written then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import posenc
+    >>> tokens = np.ones((1, 2, 4))
+    >>> posenc.add(tokens)
+    array([[[1.        , 2.        , 1.        , 2.        ],
+            [1.84147098, 1.54030231, 1.00999983, 1.99995   ]]])
+
+    Two documents packed into one row, each counting from 0:
+
+    >>> packed = posenc.add(np.zeros((1, 5, 4)), positions=[[0, 1, 2, 0, 1]])
+    >>> bool((packed[0, 3:] == packed[0, :2]).all())
+    True
+    """
+    x = _arrays.addend(x)
+    prepared = _prepared(_arrays.width("x", x), convention)
+    return prepared.add(
+        x, start=start, positions=positions, scale=scale, out=out, workers=workers
+    )
