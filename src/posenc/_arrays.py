@@ -27,7 +27,7 @@ def integer(name: str, value: SupportsIndex, least: int | None = None) -> int:
     return result
 
 
-def float_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
     """float32 or float64 in native byte order."""
     result = np.dtype(dtype)
     if result not in _FLOATS:
@@ -109,7 +109,7 @@ def width(name: str, array: Array) -> int:
     """The last axis of an array of rows."""
     if array.ndim < 2:
         raise ValueError(f"{name} must have shape (..., length, d_model), got shape {array.shape}")
-    return array.shape[-1]
+    return int(array.shape[-1])
 
 
 def in_place(x: Array, out: Array) -> bool:
@@ -126,7 +126,7 @@ def in_place(x: Array, out: Array) -> bool:
     ):
         return True
     try:
-        shared = np.shares_memory(x, out, max_work=1 << 16)
+        shared = np.shares_memory(x, out, max_work=1 << 16)  # type: ignore[arg-type]
     except RuntimeError:  # too hard to tell
         shared = True
     if shared:
@@ -136,11 +136,7 @@ def in_place(x: Array, out: Array) -> bool:
 
 def kernel_ready(x: Array) -> bool:
     """Whether the kernels can read ``x`` where it lies."""
-    return (
-        x.dtype in _FLOATS
-        and x.flags.aligned
-        and (x.strides[-1] == x.itemsize or x.size == 0)
-    )
+    return x.dtype in _FLOATS and x.flags.aligned and (x.strides[-1] == x.itemsize or x.size == 0)
 
 
 def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
@@ -149,17 +145,17 @@ def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
     A copy even of float64, so that nobody can change them between the checks and the kernel.
     """
     given = np.asarray(values)
-    if given.dtype.kind not in "biuf":
-        if given.dtype.kind == "O" and given.size and all(isinstance(p, int) for p in given.flat):
-            given = np.array([float(p) for p in given.flat]).reshape(given.shape)
-        else:
-            raise TypeError(f"positions must be bool, integer or float, got dtype {given.dtype}")
-    if given.dtype.kind != "b" and given.size:
-        low, high = given.min(), given.max()
-        # Compared before conversion, as Python numbers: a uint64 may round to the limit itself.
-        if not (-limit <= low.item() and high.item() <= limit):
-            worst = next(p for p in (low, high) if not abs(p.item()) <= limit)
-            raise ValueError(f"positions must be finite and within {limit:.17g} of 0, got {worst}")
+    kind = given.dtype.kind
+    if kind not in "biuf" and not (kind == "O" and all(isinstance(p, int) for p in given.flat)):
+        raise TypeError(f"positions must be bool, integer or float, got dtype {given.dtype}")
+    if given.size and kind != "b":
+        # As Python numbers: in float64 an integer just beyond the limit would round to it.
+        for extreme in (np.min(given), np.max(given)):
+            number = extreme.item() if isinstance(extreme, np.generic) else extreme
+            if not -limit <= number <= limit:
+                raise ValueError(
+                    f"positions must be finite and within {limit:.17g} of 0, got {extreme}"
+                )
     return np.array(given, np.float64, order="C")
 
 

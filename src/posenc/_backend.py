@@ -20,12 +20,17 @@ def _import(name: str) -> bool:
     module = f"{__package__}.{_MODULES[name]}"
     if importlib.util.find_spec(module) is None:
         return False
-    # Wider code must not even be imported where the processor lacks it: it may run at once.
-    if name in ("avx512", "avx2"):
-        baseline = importlib.import_module(f"{__package__}._core")
-        if name not in baseline.instruction_sets():
-            return False
-    importlib.import_module(module)
+    try:
+        # Wider code must not even be imported where the processor lacks it: it may run at once.
+        if name in ("avx512", "avx2"):
+            baseline = importlib.import_module(f"{__package__}._core")
+            if name not in baseline.instruction_sets():
+                return False
+        importlib.import_module(module)
+    except Exception as error:
+        raise ImportError(
+            f"posenc's {name} kernels are installed but do not load: {error}"
+        ) from error
     return True
 
 
@@ -33,11 +38,7 @@ def _loads(name: str) -> bool:
     try:
         return _import(name)
     except ImportError as error:
-        warnings.warn(
-            f"posenc's {name} kernels are installed but do not load ({error}); using the next best",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        warnings.warn(f"{error}; using the next best", RuntimeWarning, stacklevel=2)
         return False
 
 
@@ -60,10 +61,10 @@ def _choose() -> str:
     return forced
 
 
+name = _choose()
 if TYPE_CHECKING:
-    from . import _core as kernels
+    from . import _core
 
-    name: str
+    kernels = _core
 else:
-    name = _choose()
     kernels = importlib.import_module(f"{__package__}.{_MODULES[name]}")

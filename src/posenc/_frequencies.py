@@ -2,7 +2,6 @@
 
 import decimal
 import functools
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -57,50 +56,48 @@ class Schedule(NamedTuple):
 @functools.lru_cache(maxsize=8)
 def geometric(base: float, count: int) -> Schedule:
     """The schedule of ``base ** (-i / count)`` for i = 0 ... count - 1."""
-    return _schedule(_powers(base, count))
-
-
-def _schedule(turns: npt.NDArray[np.float64]) -> Schedule:
-    count = turns.shape[1]
+    turns = _geometric_turns(base, count)
+    if not np.isfinite(turns).all():
+        raise ValueError(f"base must leave all frequencies finite, got {base}")
+    limit = min(_LARGEST_POSITION, float(np.floor(_MOST_TURNS / turns[0].max())))
     table = _arrays.empty((TABLE_ROWS, 2, count), np.dtype(np.float64))
-    _backend.kernels.direct_rows(table, np.arange(float(TABLE_ROWS)), turns)
-    fastest = float(np.abs(turns[0]).max())
-    return Schedule(turns, table, min(_LARGEST_POSITION, math.floor(_MOST_TURNS / fastest)))
+    _backend.kernels.direct_rows(table, np.minimum(np.arange(float(TABLE_ROWS)), limit), turns)
+    return Schedule(turns, table, limit)
 
 
-def _powers(base: float, count: int) -> npt.NDArray[np.float64]:
-    """Turns per position of a geometric schedule, each the two doubles nearest to the exact value.
+def _geometric_turns(base: float, count: int) -> npt.NDArray[np.float64]:
+    """Turns per position, each the two doubles nearest to the exact value.
 
     At position 2^53 an error of 2^-106 in a frequency is one of 2^-53 in the angle, so products of
     double-doubles (2^-104 each) would not do: mantissas are integers of 192 bits here.
     """
-    exact = _EXACT
-    ratio = exact.power(decimal.Decimal(base), exact.divide(decimal.Decimal(-1), count))
-    factor, factor_exponent = _mantissa(ratio)
-    value, exponent = _mantissa(_PER_TURN)
-    nearest, rest, exponents = [], [], []
+    exponent = _EXACT.divide(decimal.Decimal(-1), decimal.Decimal(count))
+    ratio, ratio_shift = _mantissa(_EXACT.power(decimal.Decimal(base), exponent))
+    value, shift = _mantissa(_PER_TURN)
+    nearest, left, shifts = [], [], []
     for _ in range(count):
         high = float(value)
         nearest.append(high)
-        rest.append(float(value - int(high)))
-        exponents.append(exponent)
-        value *= factor
+        left.append(float(value - int(high)))
+        shifts.append(shift)
+        value *= ratio
         excess = value.bit_length() - _BITS
         value >>= excess
-        exponent += factor_exponent + excess
+        shift += ratio_shift + excess
     turns = np.empty((4, count))
-    turns[0] = np.ldexp(nearest, exponents)
-    spread = _SPLIT * turns[0]
-    turns[1] = spread - (spread - turns[0])
-    turns[2] = turns[0] - turns[1]
-    turns[3] = np.ldexp(rest, exponents)
+    with np.errstate(over="ignore", invalid="ignore"):
+        turns[0] = np.ldexp(nearest, shifts)
+        spread = _SPLIT * turns[0]
+        turns[1] = spread - (spread - turns[0])
+        turns[2] = turns[0] - turns[1]
+        turns[3] = np.ldexp(left, shifts)
     return turns
 
 
 def _mantissa(number: decimal.Decimal) -> tuple[int, int]:
-    """A positive number as an integer of 192 bits, cut off there, times a power of two."""
+    """A positive number as an integer of 192 bits, cut off there, and a power of two to scale it."""
     numerator, denominator = number.as_integer_ratio()
-    shift = _BITS - numerator.bit_length() + denominator.bit_length()
-    quotient = (numerator << shift) // denominator if shift >= 0 else (numerator >> -shift) // denominator
+    shift = numerator.bit_length() - denominator.bit_length() - _BITS - 1
+    quotient = (numerator << max(-shift, 0)) // (denominator << max(shift, 0))
     excess = quotient.bit_length() - _BITS
-    return quotient >> excess, excess - shift
+    return quotient >> excess, shift + excess

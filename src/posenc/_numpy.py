@@ -120,9 +120,7 @@ def _make_rows(
     nearby = _offset_rows(table, np.arange(low, offsets.max() + 1))
     for first, stop in itertools.pairwise((0, *runs, len(out))):
         run = slice(offsets[first] - low, offsets[stop - 1] - low + 1)
-        _rotate(
-            sines[first:stop], cosines[first:stop], anchor[:, which[first]], *nearby[:, run]
-        )
+        _rotate(sines[first:stop], cosines[first:stop], anchor[:, which[first]], *nearby[:, run])
 
 
 def _offset_rows(table: Floats, offsets: npt.NDArray[np.intp]) -> Floats:

@@ -25,7 +25,9 @@ def count(workers: SupportsIndex) -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
     if number == 0 or number < -cpus:
-        raise ValueError(f"workers must be 1 or more, or -1 to -{cpus} on this machine, got {number}")
+        raise ValueError(
+            f"workers must be 1 or more, or -1 to -{cpus} on this machine, got {number}"
+        )
     return cpus + 1 + number
 
 
@@ -62,7 +64,7 @@ def _share(
                 except IndexError:  # another thread took the last
                     return
                 work(*piece)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again where the call was made
             pieces.clear()
             errors.append(error)
 

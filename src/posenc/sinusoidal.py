@@ -66,7 +66,9 @@ class Sinusoidal:
     def __post_init__(self) -> None:
         d_model = _arrays.integer("d_model", self.d_model, least=1)
         if d_model % 2:
-            raise ValueError(f"d_model must be even, sines and cosines come in pairs, got {d_model}")
+            raise ValueError(
+                f"d_model must be even, sines and cosines come in pairs, got {d_model}"
+            )
         base = _arrays.real("base", self.base)
         if not 0.0 < base < math.inf:
             raise ValueError(f"base must be finite and positive, got {base}")
@@ -114,7 +116,7 @@ class Sinusoidal:
         self,
         positions: npt.ArrayLike,
         *,
-        dtype: npt.DTypeLike = None,
+        dtype: npt.DTypeLike | None = None,
         out: Array | None = None,
         workers: SupportsIndex = 1,
     ) -> Array:
@@ -182,7 +184,7 @@ class Sinusoidal:
         turns, table, _ = self._schedule
         gap = 1 if self.layout == "interleaved" else self.d_model // 2
 
-        def work(batch: tuple[Any, ...], at: Any, items: slice, rows: slice) -> None:
+        def work(batch: list[Any], at: Any, items: slice, rows: slice) -> None:
             kernel(
                 *(array[items, rows] for array in batch),
                 *factors,
@@ -313,7 +315,7 @@ def encode(
     positions: npt.ArrayLike,
     d_model: SupportsIndex,
     *,
-    dtype: npt.DTypeLike = None,
+    dtype: npt.DTypeLike | None = None,
     out: Array | None = None,
     workers: SupportsIndex = 1,
     **convention: Any,
@@ -419,6 +421,4 @@ def add(
     """
     x = _arrays.addend(x)
     prepared = _prepared(_arrays.width("x", x), convention)
-    return prepared.add(
-        x, start=start, positions=positions, scale=scale, out=out, workers=workers
-    )
+    return prepared.add(x, start=start, positions=positions, scale=scale, out=out, workers=workers)

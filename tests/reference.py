@@ -1,0 +1,54 @@
+"""What is right: mpmath at 80 digits, and the library's promises in terms of it."""
+
+import functools
+from collections.abc import Sequence
+
+import mpmath
+import numpy as np
+import numpy.typing as npt
+
+mpmath.mp.dps = 80
+
+# The promise for float64, and the tie zone of float32.
+BOUND = 2.0**-50
+
+
+@functools.lru_cache(maxsize=None)
+def frequency(d_model: int, base: float, pair: int) -> mpmath.mpf:
+    return mpmath.mpf(base) ** (mpmath.mpf(-2 * pair) / d_model)
+
+
+def sine_cosine(
+    position: float, d_model: int, base: float, pair: int
+) -> tuple[mpmath.mpf, mpmath.mpf]:
+    angle = mpmath.mpf(position) * frequency(d_model, base, pair)
+    cosine, sine = mpmath.cos_sin(angle)
+    return sine, cosine
+
+
+def row(position: float, d_model: int, base: float = 10000.0) -> list[float]:
+    """An interleaved row, each entry the double nearest to the exact value."""
+    return [
+        float(value)
+        for pair in range(d_model // 2)
+        for value in sine_cosine(position, d_model, base, pair)
+    ]
+
+
+def table(
+    positions: Sequence[float], d_model: int, base: float = 10000.0
+) -> npt.NDArray[np.float64]:
+    return np.array([row(position, d_model, base) for position in positions])
+
+
+def error(got: np.floating, exact: mpmath.mpf) -> float:
+    return float(abs(mpmath.mpf(float(got)) - exact))
+
+
+def half_ulp_float32(exact: mpmath.mpf) -> float:
+    """Half the distance between the two float32 around an exact value."""
+    # From the side of 0: float32 just below a power of two are twice as dense as above.
+    toward_zero = np.float32(float(abs(exact)))
+    if mpmath.mpf(float(toward_zero)) > abs(exact):
+        toward_zero = np.nextafter(toward_zero, np.float32(0))
+    return float(np.spacing(toward_zero)) / 2
