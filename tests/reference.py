@@ -13,7 +13,7 @@ mpmath.mp.dps = 80
 BOUND = 2.0**-50
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def frequency(d_model: int, base: float, pair: int) -> mpmath.mpf:
     return mpmath.mpf(base) ** (mpmath.mpf(-2 * pair) / d_model)
 

@@ -71,7 +71,9 @@ def encoded(
     d_model, base, found = judged
     rows = posenc.encode([s.position for s in found], d_model, base=base, dtype=dtype)
     return [
-        (rows[i, 2 * s.pair + half], s.exact[half], s) for i, s in enumerate(found) for half in (0, 1)
+        (rows[i, 2 * s.pair + half], s.exact[half], s)
+        for i, s in enumerate(found)
+        for half in (0, 1)
     ]
 
 
@@ -128,7 +130,9 @@ def test_any_position_and_base_within_the_bounds(
 
 
 @pytest.mark.parametrize("base", [0.9, 0.01, 1e-30, 1e200])
-def test_bases_beyond_the_promise_are_as_exact_where_they_resolve(backend: str, base: float) -> None:
+def test_bases_beyond_the_promise_are_as_exact_where_they_resolve(
+    backend: str, base: float
+) -> None:
     d_model = 6
     limit = int(posenc.Sinusoidal(d_model, base=base)._schedule.limit)
     for position in {0, 1, 3, 70, 1000, limit // 2, limit}:
@@ -198,14 +202,24 @@ def test_sines_and_cosines_of_a_pair_share_a_frequency(backend: str) -> None:
         # jadore801120/attention-is-all-you-need-pytorch#32: the exponent counts pairs, not columns
         (1, 4, 10000, [0.841470985, 0.540302306, 0.00999983333, 0.999950000]),
         # goodfire-ai/spd#88: divide by the wavelength
-        (1, 6, 10000, [0.841470985, 0.540302306, 0.0463992235, 0.998922976, 0.00215443302, 0.999997679]),
+        (
+            1,
+            6,
+            10000,
+            [0.841470985, 0.540302306, 0.0463992235, 0.998922976, 0.00215443302, 0.999997679],
+        ),
         # hojonathanho/diffusion#15: the paper's spacing, whose last frequency is not 1/base
         (
             1,
             8,
             10000,
-            [0.841470985, 0.540302306, 0.0998334166, 0.995004165]
-            + [0.00999983333, 0.99995, 0.00099999983, 0.9999995],
+            [
+                0.841470985,
+                0.540302306,
+                0.0998334166,
+                0.995004165,
+                *[0.00999983333, 0.99995, 0.00099999983, 0.9999995],
+            ],
         ),
         # huggingface/transformers#29285: angles in float32 drift
         (100000, 4, 10000, [0.035748798, -0.999360807, 0.826879541, 0.562379076]),
@@ -287,7 +301,9 @@ def test_int_and_float_bases_are_the_same(backend: str) -> None:
 
 
 @pytest.mark.parametrize(("d_model", "base"), [*SCHEDULES, (64, 1e-20), (4096, 10000.0)])
-def test_frequencies_are_exact_to_twice_the_precision_of_a_double(d_model: int, base: float) -> None:
+def test_frequencies_are_exact_to_twice_the_precision_of_a_double(
+    d_model: int, base: float
+) -> None:
     turns = _frequencies._geometric_turns(base, d_model // 2)
     assert (turns[1] + turns[2] == turns[0]).all()
     for pair in {0, 1, d_model // 4, d_model // 2 - 1}:

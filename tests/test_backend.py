@@ -1,0 +1,138 @@
+"""The choice of kernels: the best that runs here, what POSENC_BACKEND says, never in silence."""
+
+import importlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import posenc
+from posenc import _backend
+
+PURE = os.environ.get("POSENC_BACKEND") == "numpy"
+compiled = pytest.mark.skipif(PURE, reason="POSENC_BACKEND=numpy")
+
+
+def run(
+    code: str, backend: str | None = None, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if k != "POSENC_BACKEND"}
+    if backend is not None:
+        env["POSENC_BACKEND"] = backend
+    if path is not None:
+        env["PYTHONPATH"] = str(path)
+    return subprocess.run(
+        [sys.executable, "-c", code], check=False, env=env, capture_output=True, text=True
+    )
+
+
+SHOW = "import posenc; print(posenc.show_config()['backend'])"
+
+
+def copied(tmp_path: Path) -> Path:
+    """The installed package once more, to be broken."""
+    package = Path(posenc.__file__).parent
+    return Path(shutil.copytree(package, tmp_path / "posenc"))
+
+
+def test_the_configuration_names_what_a_bug_report_needs() -> None:
+    config = posenc.show_config()
+    assert config["version"] == posenc.__version__
+    assert config["numpy"] == np.__version__
+    assert config["python"] == platform.python_version()
+    assert config["machine"] == platform.machine()
+    assert config["backend"] in config["available"]
+    assert config["available"][-1] == "numpy"
+
+
+@compiled
+def test_the_best_available_backend_is_used_and_the_fallback_only_last() -> None:
+    # biopython/biopython#657: a slow fallback in silence
+    available = _backend.available()
+    assert available == [name for name in _backend._MODULES if name in available]
+    assert "baseline" in available
+    assert run(SHOW).stdout.strip() == available[0]
+    assert run(SHOW, "").stdout.strip() == available[0]
+
+
+@compiled
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="asks the kernel for the processor")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="instruction sets of x86-64")
+def test_available_instruction_sets_are_those_of_the_processor() -> None:
+    flags = Path("/proc/cpuinfo").read_text().split()
+    for name, needed in (
+        ("avx2", ["avx2"]),
+        ("avx512", ["avx512f", "avx512bw", "avx512dq", "avx512vl"]),
+    ):
+        assert (name in _backend.available()) == all(flag in flags for flag in needed)
+
+
+def test_a_forced_backend_is_used_or_fails_loudly() -> None:
+    for name in _backend.available():
+        assert run(SHOW, name).stdout.strip() == name
+    for name in ("sse9", "NumPy", "_core"):
+        result = run(SHOW, name)
+        assert result.returncode != 0
+        assert "ImportError" in result.stderr
+        assert f"POSENC_BACKEND={name}" in result.stderr
+        assert "numpy" in result.stderr.splitlines()[-1]
+
+
+@compiled
+def test_wide_kernels_are_not_imported_where_the_processor_lacks_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # facebookresearch/faiss#5296: wide code that ran while it was imported
+    core = importlib.import_module("posenc._core")
+    monkeypatch.setattr(core, "instruction_sets", list)
+    for name in ("_core_avx2", "_core_avx512"):
+        monkeypatch.delitem(sys.modules, f"posenc.{name}", raising=False)
+    assert _backend.available() == ["baseline", "numpy"]
+    assert not {"posenc._core_avx2", "posenc._core_avx512"} & set(sys.modules)
+    monkeypatch.setenv("POSENC_BACKEND", "avx2")
+    with pytest.raises(
+        ImportError, match=r"POSENC_BACKEND=avx2 is not .* use one of baseline, numpy"
+    ):
+        _backend._choose()
+
+
+def test_a_missing_core_means_numpy_in_silence(tmp_path: Path) -> None:
+    for core in copied(tmp_path).glob("_core*.so"):
+        core.unlink()
+    result = run(SHOW, path=tmp_path)
+    assert (result.stdout.strip(), result.stderr) == ("numpy", "")
+    assert "POSENC_BACKEND=baseline" in run(SHOW, "baseline", tmp_path).stderr
+
+
+@compiled
+def test_a_broken_core_means_a_warning_and_the_next_best(tmp_path: Path) -> None:
+    # ClickHouse/clickhouse-connect#994
+    best = _backend.available()[0]
+    package = copied(tmp_path)
+    for core in package.glob(f"{_backend._MODULES[best]}.*.so"):
+        core.write_bytes(b"not a shared object")
+    result = run(SHOW, path=tmp_path)
+    assert result.stdout.strip() == _backend.available()[1]
+    assert f"RuntimeWarning: posenc's {best} kernels are installed but do not load" in result.stderr
+    forced = run(SHOW, best, tmp_path)
+    assert forced.returncode != 0
+    assert "ImportError" in forced.stderr
+    for core in package.glob("_core*.so"):
+        core.write_bytes(b"not a shared object")
+    result = run(SHOW, path=tmp_path)
+    assert result.stdout.strip() == "numpy"
+    assert "RuntimeWarning" in result.stderr
+
+
+@compiled
+def test_every_backend_offers_the_same_kernels() -> None:
+    names = ("instruction_sets", "direct_rows", "fill", "add")
+    for backend in _backend.available():
+        module = importlib.import_module(f"posenc.{_backend._MODULES[backend]}")
+        for name in names:
+            assert getattr(module, name).__module__ == module.__name__

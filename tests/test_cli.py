@@ -1,0 +1,36 @@
+"""``python -m posenc``"""
+
+import json
+import subprocess
+import sys
+
+import posenc
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "posenc", *arguments], check=False, capture_output=True, text=True
+    )
+
+
+def test_it_shows_the_library_at_work() -> None:
+    shown = command()
+    assert shown.returncode == 0
+    assert shown.stderr == ""
+    for expected in (
+        "0.8415  0.5403  0.0464  0.9989  0.0022  1.0000",
+        "0: 0.2 0.9 0.4 1.3 -0.2 1.5",
+        "3: 0.3411 -1.09 0.5388 1.2903 -0.1935 1.5",
+        str(posenc.show_config()["backend"]),
+        "table (2048, 1024)",
+        "add to a batch",
+    ):
+        assert expected in shown.stdout
+
+
+def test_json_is_the_configuration_alone() -> None:
+    assert json.loads(command("--json").stdout) == posenc.show_config()
+
+
+def test_an_unknown_argument_is_a_usage_error() -> None:
+    assert command("--jason").returncode == 2

@@ -1,0 +1,33 @@
+"""Every example of the documentation does what it says."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.mark.parametrize("name", ["posenc.sinusoidal", "posenc._config"])
+def test_examples_of_docstrings(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_examples_of_the_readme() -> None:
+    result = doctest.testfile(str(README), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_public_calls_are_documented_in_full() -> None:
+    posenc = importlib.import_module("posenc")
+    for name in posenc.__all__:
+        if name != "__version__":
+            text = getattr(posenc, name).__doc__
+            assert "Examples\n" in text
+            if name != "show_config":
+                assert "Parameters\n" in text
+                assert "Raises\n" in text

@@ -1,0 +1,200 @@
+"""Bad input is refused by name, with what came and what is wanted, before anything is written."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+
+X = np.zeros((2, 5, 8), np.float32)
+ALL: Any = posenc  # past the type checker: these calls are wrong on purpose
+
+# Each case: the error, words that its message must hold, and the call.
+CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
+    # what is to be encoded
+    (TypeError, ("x", "object"), lambda: ALL.add(None)),
+    (TypeError, ("x", "int64"), lambda: ALL.add(X.astype(np.int64))),
+    (TypeError, ("x", "bool"), lambda: ALL.add(X.astype(bool))),
+    (TypeError, ("x", "complex64"), lambda: ALL.add(X.astype(np.complex64))),
+    (TypeError, ("x", "float16"), lambda: ALL.add(X.astype(np.float16))),
+    (
+        TypeError,
+        ("x", "longdouble" if np.longdouble == np.float64 else "float128"),
+        lambda: ALL.add(X.astype(np.longdouble)),
+    ),
+    (ValueError, ("x", "()"), lambda: ALL.add(np.float32(3))),
+    (ValueError, ("x", "(8,)"), lambda: ALL.add(X[0, 0])),
+    (ValueError, ("d_model", "even", "5"), lambda: ALL.add(np.zeros((3, 5)))),
+    (ValueError, ("d_model", "0"), lambda: ALL.add(np.zeros((3, 0)))),
+    (ValueError, ("x", "6", "(2, 5, 8)"), lambda: ALL.Sinusoidal(6).add(X)),
+    # sizes
+    (TypeError, ("length", "3.0"), lambda: ALL.positional_encoding(3.0, 8)),
+    (TypeError, ("length", "None"), lambda: ALL.positional_encoding(None, 8)),
+    (TypeError, ("d_model", "8.0"), lambda: ALL.positional_encoding(3, 8.0)),
+    (TypeError, ("d_model", "'8'"), lambda: ALL.Sinusoidal("8")),
+    (TypeError, ("d_model",), lambda: ALL.positional_encoding(3, [8])),
+    (ValueError, ("length", "-1"), lambda: ALL.positional_encoding(-1, 8)),
+    (ValueError, ("d_model", "0"), lambda: ALL.positional_encoding(4, 0)),
+    (ValueError, ("d_model", "-2"), lambda: ALL.positional_encoding(4, -2)),
+    # codertimo/BERT-pytorch#78, gc-os-ai/pyaptamer#526: odd widths
+    *[
+        (ValueError, ("d_model", "even", str(d)), lambda d=d: ALL.positional_encoding(4, d))
+        for d in (1, 3, 5, 29, 127)
+    ],
+    # where it begins
+    (TypeError, ("start", "1.0"), lambda: ALL.positional_encoding(3, 8, start=1.0)),
+    (ValueError, ("start", str(2**53)), lambda: ALL.positional_encoding(2, 8, start=2**53)),
+    (ValueError, ("start", str(-(2**53) - 1)), lambda: ALL.fill(X, start=-(2**53) - 1)),
+    (ValueError, ("start", str(10**30)), lambda: ALL.add(X, start=10**30)),
+    (ValueError, ("start", "positions", "3"), lambda: ALL.add(X, start=3, positions=range(5))),
+    # positions
+    (TypeError, ("positions", "object"), lambda: ALL.encode(None, 8)),
+    (TypeError, ("positions", "<U1"), lambda: ALL.encode(["a"], 8)),
+    (TypeError, ("positions", "complex128"), lambda: ALL.encode([1j], 8)),
+    (TypeError, ("positions", "datetime64"), lambda: ALL.encode(np.array(["2017"], "M8[Y]"), 8)),
+    (ValueError, ("positions", "nan"), lambda: ALL.encode([0, np.nan], 8)),
+    (ValueError, ("positions", "inf"), lambda: ALL.encode([np.inf], 8)),
+    (ValueError, ("positions", "-inf"), lambda: ALL.encode(np.float16([-np.inf]), 8)),
+    (ValueError, ("positions", str(2**53 + 1)), lambda: ALL.encode([2**53 + 1], 8)),
+    (ValueError, ("positions", str(-(2**53) - 1)), lambda: ALL.encode([3, -(2**53) - 1], 8)),
+    (ValueError, ("positions", str(2**64)), lambda: ALL.encode([2**64], 8)),
+    (ValueError, ("positions", str(10**400)), lambda: ALL.encode([10**400], 8)),
+    (ValueError, ("positions",), lambda: ALL.encode(np.array([2**53 + 1], np.uint64), 8)),
+    (ValueError, ("positions", "(2, 5)", "()"), lambda: ALL.add(X, positions=3)),
+    (ValueError, ("positions", "(2, 5)", "(1,)"), lambda: ALL.add(X, positions=[3])),
+    (ValueError, ("positions", "(2, 5)", "(2, 1)"), lambda: ALL.add(X, positions=[[3], [4]])),
+    (ValueError, ("positions", "(2, 5)", "(2, 4)"), lambda: ALL.add(X, positions=np.zeros((2, 4)))),
+    (ValueError, ("positions", "(2, 5)", "(3, 5)"), lambda: ALL.add(X, positions=np.zeros((3, 5)))),
+    (
+        ValueError,
+        ("positions", "(2, 5)", "(1, 2, 5)"),
+        lambda: ALL.add(X, positions=np.zeros((1, 2, 5))),
+    ),
+    # where the result goes
+    (TypeError, ("out", "NoneType"), lambda: ALL.fill(None)),
+    (TypeError, ("out", "list"), lambda: ALL.fill([[0.0] * 4])),
+    (TypeError, ("out", "list"), lambda: ALL.add(X, out=[1])),
+    (TypeError, ("out", "int64"), lambda: ALL.fill(np.zeros((3, 4), np.int64))),
+    (TypeError, ("out", ">f4"), lambda: ALL.fill(np.zeros((3, 4), ">f4"))),
+    (TypeError, ("out", "float32", "float64"), lambda: ALL.add(X, out=np.zeros((2, 5, 8)))),
+    (
+        TypeError,
+        ("out", "float32", "float64"),
+        lambda: ALL.encode([1], 8, dtype=np.float32, out=np.zeros((1, 8))),
+    ),
+    (ValueError, ("out", "(2, 4, 8)"), lambda: ALL.add(X, out=np.zeros((2, 4, 8), "f4"))),
+    (ValueError, ("out", "(2, 8)"), lambda: ALL.encode([1, 2], 8, out=np.zeros((2, 6)))),
+    (ValueError, ("out", "(4,)"), lambda: ALL.fill(np.zeros(4))),
+    (ValueError, ("d_model", "5"), lambda: ALL.fill(np.zeros((3, 5)))),
+    (ValueError, ("out", "6", "(3, 4)"), lambda: ALL.Sinusoidal(6).fill(np.zeros((3, 4)))),
+    (ValueError, ("out", "stride"), lambda: ALL.fill(np.zeros((4, 8)).T)),
+    (ValueError, ("out", "stride"), lambda: ALL.fill(np.zeros((4, 16))[:, ::2])),
+    (ValueError, ("out", "stride"), lambda: ALL.fill(np.zeros((4, 8))[:, ::-1])),
+    # numbers
+    (TypeError, ("scale", "array"), lambda: ALL.add(X, scale=np.ones(8))),
+    (TypeError, ("scale", "array"), lambda: ALL.add(X, scale=np.array(2.0))),
+    (TypeError, ("scale", "'2'"), lambda: ALL.add(X, scale="2")),
+    (TypeError, ("scale", "2j"), lambda: ALL.add(X, scale=2j)),
+    (TypeError, ("scale", "None"), lambda: ALL.add(X, scale=None)),
+    (ValueError, ("scale",), lambda: ALL.add(X, scale=10**400)),
+    (TypeError, ("base", "'x'"), lambda: ALL.Sinusoidal(8, base="x")),
+    (TypeError, ("base", "[1"), lambda: ALL.positional_encoding(3, 8, base=[1])),
+    *[
+        (ValueError, ("base", str(base)), lambda base=base: ALL.Sinusoidal(8, base=base))
+        for base in (0.0, -5.0, float("nan"), float("inf"), -float("inf"))
+    ],
+    (ValueError, ("base", "5e-324"), lambda: ALL.positional_encoding(3, 64, base=5e-324)),
+    (ValueError, ("layout", "interleaved", "split", "'x'"), lambda: ALL.Sinusoidal(8, layout="x")),
+    (ValueError, ("layout", "None"), lambda: ALL.positional_encoding(3, 8, layout=None)),
+    (ValueError, ("layout", "[]"), lambda: ALL.positional_encoding(3, 8, layout=[])),
+    (TypeError, ("bass",), lambda: ALL.positional_encoding(3, 8, bass=2.0)),
+    (TypeError, ("dtype", "int64"), lambda: ALL.positional_encoding(3, 8, dtype=np.int64)),
+    (TypeError, ("dtype", "float16"), lambda: ALL.positional_encoding(3, 8, dtype=np.float16)),
+    (TypeError, ("dtype", ">f8"), lambda: ALL.encode([3], 8, dtype=">f8")),
+    (TypeError, ("workers", "1.5"), lambda: ALL.positional_encoding(3, 8, workers=1.5)),
+    (ValueError, ("workers", "0"), lambda: ALL.positional_encoding(3, 8, workers=0)),
+    (ValueError, ("workers", "-999"), lambda: ALL.add(X, workers=-999)),
+]
+
+
+@pytest.mark.parametrize(("error", "words", "call"), CASES)
+def test_bad_arguments_are_named(
+    backend: str, error: type[Exception], words: tuple[str, ...], call: Callable[[], object]
+) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    message = str(caught.value)
+    assert all(word in message for word in words), message
+    # Loaders raise the error anew in another process: from its type and its message alone.
+    assert str(error(*caught.value.args)) == message
+    assert not X.any()
+
+
+def outputs() -> dict[str, np.ndarray[Any, Any]]:
+    """Arrays of 4 rows of 8 float32 that cannot be filled, for one reason each."""
+    read_only = np.zeros((4, 8), np.float32)
+    read_only.flags.writeable = False
+    misaligned = np.zeros(4 * 8 * 4 + 1, np.uint8)[1:].view(np.float32).reshape(4, 8)
+    as_strided = np.lib.stride_tricks.as_strided
+    buffer = np.zeros(64, np.float32)
+    return {
+        "read-only": read_only,
+        "aligned": misaligned,
+        "unit stride": np.zeros((8, 4), np.float32).T,
+        "overlap": as_strided(buffer, (4, 8), (0, 4)),
+        "not overlap": as_strided(buffer, (4, 8), (4 * 4, 4)),
+        "must not overlap itself": as_strided(buffer, (2, 4, 8), (3 * 32, 32, 4))[0:2],
+    }
+
+
+@pytest.mark.parametrize("reason", outputs())
+def test_outputs_that_cannot_be_written_are_refused_untouched(backend: str, reason: str) -> None:
+    out = outputs()[reason]
+    calls: list[Callable[[], object]] = [lambda: posenc.fill(out)]
+    calls.append(lambda: posenc.add(np.ones(out.shape, np.float32), out=out))
+    calls.append(lambda: posenc.encode(np.ones(out.shape[:-1]), 8, out=out))
+    for call in calls:
+        with pytest.raises(ValueError, match=reason) as caught:
+            call()
+        assert "out" in str(caught.value)
+        assert not out.any()
+
+
+def test_a_partial_overlap_of_x_and_out_is_refused_untouched(backend: str) -> None:
+    buffer = np.ones((9, 8), np.float32)
+    flipped = buffer[:8][::-1]
+    swapped = buffer[:8].view(">f4")
+    columns = np.ones((8, 12), np.float32)
+    for x, out in (
+        (buffer[:8], buffer[1:]),
+        (flipped, buffer[:8]),
+        (swapped, buffer[:8]),
+        (columns[:, :8], columns[:, 2:10]),
+        (np.broadcast_to(buffer[3], (8, 8)), buffer[:8]),
+    ):
+        before = x.tobytes()
+        with pytest.raises(ValueError, match="out must be x itself"):
+            posenc.add(x, out=out)
+        assert x.tobytes() == before
+
+
+def test_a_bad_argument_beside_good_ones_leaves_out_untouched(backend: str) -> None:
+    out = np.full((2, 5, 8), 7.0, np.float32)
+    wrong: list[Callable[[], object]] = [
+        lambda: ALL.add(X, out=out, scale="1"),
+        lambda: ALL.add(X, out=out, workers=0),
+        lambda: ALL.add(X, out=out, positions=[0, 1, 2, 3, np.nan]),
+        lambda: ALL.add(X, out=out, start=2**53),
+        lambda: ALL.add(X, out=out, base=-1),
+        lambda: ALL.fill(out, workers=0),
+        lambda: ALL.fill(out, start=1.5),
+        lambda: ALL.fill(out, layout="x"),
+        lambda: ALL.encode(np.full((2, 5), np.inf), 8, out=out),
+        lambda: ALL.encode(np.zeros((2, 5)), 8, out=out, workers=0.5),
+    ]
+    for call in wrong:
+        with pytest.raises((TypeError, ValueError)):
+            call()
+        assert (out == 7.0).all()

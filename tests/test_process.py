@@ -1,0 +1,243 @@
+"""A good citizen of its process: threads, forks, signals, memory, floating-point state."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from conftest import forget
+
+import posenc
+from posenc import _backend
+
+linux = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads /proc")
+
+
+def python(code: str, backend: str | None = None, timeout: float = 60) -> str:
+    """What the code prints in a fresh process, where warnings are errors."""
+    env = {k: v for k, v in os.environ.items() if k != "POSENC_BACKEND" or backend is None}
+    if backend is not None:
+        env["POSENC_BACKEND"] = backend
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(
+        command, check=False, env=env, capture_output=True, text=True, timeout=timeout
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_importing_prints_nothing_starts_no_thread_and_needs_numpy_alone() -> None:
+    code = (
+        "import os, sys, numpy; before = set(sys.modules);"
+        "tasks = lambda: len(os.listdir('/proc/self/task')) if os.path.exists('/proc') else 1;"
+        "threads = tasks(); import posenc; assert tasks() == threads;"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before};"
+        "new = {name for name in new if 'cython' not in name} - {'posenc', 'numpy'};"
+        "assert new <= set(sys.stdlib_module_names), new"
+    )
+    assert python(code) == ""
+
+
+def test_subnormal_numbers_survive_the_import() -> None:
+    # gevent/gevent#1820: a library linked with -ffast-math flushed them for everybody
+    code = (
+        "import sys, numpy as np; half = sys.float_info.min / 2; assert half != 0.0;"
+        "import posenc; posenc.positional_encoding(100, 8);"
+        "assert sys.float_info.min / 2 == half;"
+        "assert np.finfo(np.float32).smallest_subnormal > 0"
+    )
+    for name in posenc.show_config()["available"]:
+        python(code, name)
+
+
+def test_threads_of_the_caller_may_share_everything(backend: str) -> None:
+    expected = {d: posenc.encode(np.arange(120), d) for d in range(64, 90, 2)}
+    forget()
+    barrier = threading.Barrier(8)
+
+    def work(seed: int) -> bool:
+        barrier.wait()
+        good = True
+        for k in range(30):
+            d = 64 + 2 * ((seed * 7 + k) % 13)
+            table = posenc.positional_encoding(100, d, start=seed)
+            good &= np.array_equal(table, expected[d][seed : seed + 100])
+        return good
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_other_threads_run_while_a_kernel_does(backend: str) -> None:
+    # scipy/scipy#13091: the GIL was held although everything was marked nogil
+    encoding = posenc.Sinusoidal(512)
+    turns, table, _ = encoding._schedule
+    out = np.empty((1, 100_000, 512), np.float32)
+    inside = threading.Event()
+    done = threading.Event()
+
+    def work() -> None:
+        inside.set()
+        _backend.kernels.fill(out, 0.0, None, turns, table, 1)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    ticks = 0
+    while not done.is_set():
+        time.sleep(0.0005)
+        ticks += 1
+    thread.join()
+    assert ticks > 5
+
+
+@linux
+def test_no_thread_outlives_a_call(backend: str) -> None:
+    known, before = threading.active_count(), len(os.listdir("/proc/self/task"))
+    posenc.positional_encoding(6000, 512, workers=4)
+    assert threading.active_count() == known
+    give_up = time.monotonic() + 10
+    while len(os.listdir("/proc/self/task")) > before:  # a joined thread may take a moment to go
+        assert time.monotonic() < give_up
+
+
+def test_an_error_in_a_thread_reaches_the_caller(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no scratch")
+
+    encoding = posenc.Sinusoidal(512)
+    encoding.table(1)
+    monkeypatch.setattr(_backend.kernels, "fill", fail)
+    with pytest.raises(MemoryError, match="no scratch"):
+        encoding.table(20_000, workers=2)
+
+
+def rows_of_a_rank(start: int) -> bytes:
+    return posenc.positional_encoding(3000, 256, start=start, workers=2).tobytes()
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_workers_of_a_pool_work_after_threads_in_the_parent(method: str) -> None:
+    # pytorch/pytorch#17199, dmlc/xgboost#7044: an OpenMP pool that did not survive the fork
+    expected = [rows_of_a_rank(start) for start in range(3)]
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map_async(rows_of_a_rank, range(3)).get(60) == expected
+
+
+@linux
+def test_forked_workers_copy_nothing_of_what_is_prepared(backend: str) -> None:
+    # pytorch/pytorch#5902: tables that every worker of a loader copied
+    code = """
+import mmap, os, numpy as np, posenc
+encoding = posenc.Sinusoidal(1 << 16)  # prepares 32 MB
+shared = np.frombuffer(mmap.mmap(-1, 1 << 20), np.float32).reshape(4, 1 << 16)
+encoding.add(shared, out=shared)
+def private():
+    with open('/proc/self/smaps_rollup') as f:
+        return sum(int(line.split()[1]) for line in f if line.startswith('Private_Dirty'))
+if (child := os.fork()) == 0:
+    before = private()
+    for _ in range(20):
+        encoding.add(shared, out=shared)
+    os._exit(private() - before > 8192)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    python(code, backend)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_ends_a_call_between_two_pieces(backend: str, workers: int) -> None:
+    # scikit-learn/scikit-learn#9136, rapidfuzz/RapidFuzz#133
+    code = f"""
+import signal, threading, numpy as np, posenc
+out = np.zeros((1 << 18, 512), np.float32)
+posenc.fill(out[:64])
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.02)
+try:
+    posenc.fill(out, workers={workers})
+except KeyboardInterrupt:
+    print(bool(out[0].any()), bool(out[-1].any()), threading.active_count())
+assert np.array_equal(posenc.fill(out[:9]), posenc.encode(range(9), 512, dtype='f4'))
+"""
+    assert python(code, backend).split() == ["True", "False", "1"]
+
+
+@linux
+def test_memory_stays_where_it_was_after_many_calls() -> None:
+    # cython/cython#1638, jfowkes/pycutest#108: 8 KB lost with every call
+    code = """
+import sys, numpy as np, posenc
+x = np.zeros((1, 16, 64), np.float32); o = x.copy(); p = np.arange(16)
+def resident():
+    with open('/proc/self/statm') as f:
+        return int(f.read().split()[1]) * 4
+def calls(n):
+    for i in range(n):
+        posenc.add(x, out=o); posenc.add(x); posenc.encode(p, 64)
+        if i % 8 == 0:
+            for wrong in (dict(out=o[:, :3]), dict(positions=[3]), dict(scale='1')):
+                try: posenc.add(x, **wrong)
+                except (TypeError, ValueError): pass
+        if i % 64 == 0:
+            posenc.positional_encoding(4, 64, base=10000.0 + i)
+calls(3000)
+before = resident(), sys.getrefcount(x), sys.getrefcount(o), sys.getrefcount(p)
+calls(40000)
+assert resident() - before[0] < 2048, (resident(), before)
+assert before[1:] == (sys.getrefcount(x), sys.getrefcount(o), sys.getrefcount(p))
+"""
+    python(code, timeout=170)
+
+
+@linux
+@pytest.mark.parametrize(
+    "call",
+    [
+        "posenc.fill(out)",
+        "posenc.add(out, out=out)",
+        "posenc.add(out, out=out, positions=scattered)",
+        "posenc.encode(scattered, 1024, out=out)",
+        "posenc.encode(scattered + 0.5, 1024, out=out)",
+    ],
+)
+def test_a_call_needs_its_output_and_a_bounded_block(backend: str, call: str) -> None:
+    code = f"""
+import resource, numpy as np, posenc
+out = np.ones((1 << 15, 1024), np.float32)
+scattered = np.random.default_rng(0).permutation(1 << 15)
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+{call}
+print(peak() - before)
+"""
+    assert int(python(code, backend)) <= (64 if backend == "numpy" else 8) * 1024
+
+
+@pytest.mark.parametrize("kind", ["fill", "add", "encode"])
+def test_kernels_stay_inside_their_arrays(backend: str, kind: str) -> None:
+    """Guard bytes around every output; the sanitizers look closer where they are built in."""
+    calls: dict[str, Callable[[np.ndarray], object]] = {
+        "fill": lambda out: posenc.fill(out, start=31),
+        "add": lambda out: posenc.add(out, out=out, start=31),
+        "encode": lambda out: posenc.encode(np.arange(len(out))[::-1] * 7, out.shape[1], out=out),
+    }
+    for length in (1, 2, 3, 33, 64, 65, 130):
+        for d_model in (2, 6, 8, 18, 34):
+            size = length * d_model
+            guarded = np.full(size + 128, 5.0)
+            calls[kind](guarded[64 : 64 + size].reshape(length, d_model))
+            assert (guarded[:64] == 5.0).all()
+            assert (guarded[64 + size :] == 5.0).all()

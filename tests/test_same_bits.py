@@ -1,0 +1,237 @@
+"""The same bits by every route, slice, start, number of workers, alignment, backend and machine."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import hypothesis.strategies as st
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given
+
+import posenc
+
+Dtype = type[np.floating]
+DTYPES = [np.float32, np.float64]
+WIDTHS = [2, 6, 8, 14, 30, 64, 66, 192, 512]
+
+dtypes = st.sampled_from(DTYPES)
+layouts = st.sampled_from(["interleaved", "split"])
+widths = st.integers(1, 70).map(lambda n: 2 * n)
+starts = st.integers(-300, 300) | st.integers(-(2**53), 2**53 - 500)
+
+
+def digest(*arrays: npt.NDArray[np.generic]) -> str:
+    little = (a.astype(a.dtype.newbyteorder("<")).tobytes() for a in arrays)
+    return hashlib.sha256(b"".join(little)).hexdigest()
+
+
+# A change of one of these is a breaking change: it goes into the changelog.
+GOLDEN = {
+    "table": "dc9a37019551243499b0d4ad7b238b9e63611633f95967922bcb2cfa7ad32351",
+    "float32": "ff884fe61d409ba3337e34fe11f1721e5d529fad93a42a2f8cd5eaa573d43164",
+    "split": "c4a56874160130b003780e44324763a051838e77f199d3298b680a70bf6e81af",
+    "far": "d236f18f9a519d49fea59900c686a1806b9a1de322f267ed524bd78d926af127",
+    "fractional": "467c381a50ea7fa29359d2c8d7a742faf23fbeec8bc370493e9a38c0ecc69c4e",
+    "base": "8fa610d05ae951d0080ad80efe257e9cd5579527e3c654cfacb21a5dad159757",
+    "add": "e8192b408b9ffd79834706d49178151b55bf5d7a1866eb9569d7d553df27b7c2",
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_digests(backend: str, name: str) -> None:
+    # Whole numbers and literals alone: a generator or a power might differ elsewhere.
+    scattered = np.arange(-250, 250) * 2654435761
+    made = {
+        "table": lambda: posenc.positional_encoding(1000, 64, start=-300),
+        "float32": lambda: posenc.positional_encoding(5000, 512, dtype=np.float32),
+        "split": lambda: posenc.positional_encoding(300, 66, layout="split", dtype=np.float32),
+        "far": lambda: posenc.encode([2**31 - 1, 2**40 + 7, 2**53, -(2**53) + 1], 1024),
+        "fractional": lambda: posenc.encode(scattered / 2**20, 96),
+        "base": lambda: posenc.positional_encoding(200, 128, base=500000.0, start=10**6),
+        "add": lambda: posenc.add(
+            np.arange(6720, dtype=np.float32).reshape(3, 70, 32) / 64, scale=5.656854, start=5
+        ),
+    }
+    assert digest(made[name]()) == GOLDEN[name]
+
+
+@given(
+    start=starts,
+    length=st.integers(0, 300),
+    cut=st.tuples(st.integers(0, 300), st.integers(0, 300)),
+    d_model=widths,
+    dtype=dtypes,
+    layout=layouts,
+)
+@example(start=-17, length=333, cut=(63, 65), d_model=64, dtype=np.float32, layout="split")
+@example(start=2**53 - 2, length=3, cut=(2, 3), d_model=6, dtype=np.float64, layout="interleaved")
+def test_a_slice_of_a_table_is_the_table_of_a_slice(
+    backend: str,
+    start: int,
+    length: int,
+    cut: tuple[int, int],
+    d_model: int,
+    dtype: Dtype,
+    layout: str,
+) -> None:
+    first, stop = min(*cut, length), min(max(cut), length)
+    whole = posenc.positional_encoding(length, d_model, start=start, dtype=dtype, layout=layout)
+    part = posenc.positional_encoding(
+        stop - first, d_model, start=start + first, dtype=dtype, layout=layout
+    )
+    np.testing.assert_array_equal(part, whole[first:stop])
+
+
+@given(
+    positions=st.lists(starts, max_size=80),
+    d_model=widths,
+    dtype=dtypes,
+    layout=layouts,
+)
+@example(positions=[2**53, 2**53, 2**53 - 1, -(2**53)], d_model=4, dtype=np.float64, layout="split")
+def test_any_row_is_the_row_of_its_position_alone(
+    backend: str, positions: list[int], d_model: int, dtype: Dtype, layout: str
+) -> None:
+    rows = posenc.encode(positions, d_model, dtype=dtype, layout=layout)
+    alone = [
+        posenc.positional_encoding(1, d_model, start=p, dtype=dtype, layout=layout)
+        for p in positions
+    ]
+    np.testing.assert_array_equal(rows, np.reshape(alone, (-1, d_model)))
+    floats = posenc.encode(np.array(positions, float), d_model, dtype=dtype, layout=layout)
+    np.testing.assert_array_equal(floats, rows)
+
+
+@given(
+    positions=st.lists(st.floats(-1e9, 1e9) | st.integers(-500, 500), min_size=1, max_size=60),
+    d_model=widths,
+)
+def test_fractional_and_whole_positions_mix(
+    backend: str, positions: list[float], d_model: int
+) -> None:
+    rows = posenc.encode(positions, d_model)
+    alone = [posenc.encode(p, d_model) for p in positions]
+    np.testing.assert_array_equal(rows, alone)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d_model", WIDTHS)
+def test_lengths_around_a_vector_share_their_rows(backend: str, d_model: int, dtype: Dtype) -> None:
+    # pytorch/pytorch#48641, shibatch/sleef#364: a vector body and its scalar tail disagreed.
+    tables = [posenc.positional_encoding(n, d_model, dtype=dtype) for n in (15, 16, 17, 200)]
+    for table in tables:
+        np.testing.assert_array_equal(table, tables[-1][: len(table)])
+
+
+@given(
+    start=starts,
+    batch=st.integers(1, 4),
+    length=st.integers(1, 150),
+    d_model=widths,
+    dtype=dtypes,
+    layout=layouts,
+    scale=st.sampled_from([1.0, 2.0, 22.627416997969522, -0.1, 3]),
+    seed=st.integers(0, 2**32),
+)
+def test_add_is_the_numpy_expression(
+    backend: str,
+    start: int,
+    batch: int,
+    length: int,
+    d_model: int,
+    dtype: Dtype,
+    layout: str,
+    scale: float,
+    seed: int,
+) -> None:
+    x = np.random.default_rng(seed).standard_normal((batch, length, d_model)).astype(dtype)
+    table = posenc.positional_encoding(length, d_model, start=start, dtype=dtype, layout=layout)
+    expected = x * dtype(scale) + table
+    got = posenc.add(x, start=start, layout=layout, scale=scale)
+    np.testing.assert_array_equal(got, expected)
+    assert got.dtype == dtype
+    positions = start + np.arange(length)
+    got = posenc.add(x, positions=positions, layout=layout, scale=scale)
+    np.testing.assert_array_equal(got, expected)
+    got = posenc.add(x, out=x, positions=positions[np.newaxis], layout=layout, scale=scale)
+    np.testing.assert_array_equal(got, expected)
+    assert got is x
+
+
+@given(shape=st.tuples(st.integers(1, 3), st.integers(1, 40)), d_model=widths, data=st.data())
+def test_add_at_positions_of_every_item(
+    backend: str, shape: tuple[int, int], d_model: int, data: st.DataObject
+) -> None:
+    count = shape[0] * shape[1]
+    drawn = data.draw(st.lists(st.integers(-70, 400), min_size=count, max_size=count))
+    positions = np.reshape(drawn, shape)
+    x = np.linspace(-2, 2, count * d_model, dtype=np.float32).reshape(*shape, d_model)
+    expected = x + posenc.encode(positions, d_model, dtype=np.float32)
+    np.testing.assert_array_equal(posenc.add(x, positions=positions), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("workers", [2, 3, -1])
+def test_workers_change_no_bit(backend: str, workers: int, dtype: Dtype) -> None:
+    length, d_model = 2600, 512
+    table = posenc.positional_encoding(length, d_model, start=-17, dtype=dtype)
+    threaded = posenc.positional_encoding(length, d_model, start=-17, dtype=dtype, workers=workers)
+    np.testing.assert_array_equal(threaded, table)
+    x = np.broadcast_to(dtype(0.5), (2, length, d_model))
+    added = posenc.add(x, start=-17, workers=workers)
+    np.testing.assert_array_equal(added, x + table)
+    positions = np.arange(length)[::-1] - 17
+    reverse = posenc.encode(positions, d_model, dtype=dtype, workers=workers)
+    np.testing.assert_array_equal(reverse, table[::-1])
+    many = np.zeros((700, 9, 256), dtype)
+    np.testing.assert_array_equal(
+        posenc.fill(many, workers=workers), np.broadcast_to(posenc.fill(many[0].copy()), many.shape)
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", [0, 8, 16, 24, 40, 56])
+def test_alignment_changes_no_bit(backend: str, offset: int, dtype: Dtype) -> None:
+    table = posenc.positional_encoding(100, 66, dtype=dtype)
+    buffer = np.zeros(table.nbytes + 128, np.uint8)
+    first = -buffer.ctypes.data % 64 + offset
+    out = buffer[first : first + table.nbytes].view(dtype).reshape(table.shape)
+    np.testing.assert_array_equal(posenc.fill(out), table)
+    assert not buffer[:first].any()
+    assert not buffer[first + table.nbytes :].any()
+
+
+def test_a_longer_table_begins_with_the_shorter_one(backend: str) -> None:
+    # SamLynnEvans/Transformer#8 (230 rows where 200 were made), facebookresearch/xformers#728
+    for length in (200, 230, 100, 4096, 200):
+        table = posenc.positional_encoding(length, 64)
+        assert table.shape == (length, 64)
+        np.testing.assert_array_equal(table, posenc.positional_encoding(4096, 64)[:length])
+
+
+def test_every_backend_of_this_machine_gives_the_same_bits_in_a_fresh_process() -> None:
+    # numpy/numpy#23523, pytorch/pytorch#155423: results that depend on AVX-512 being there.
+    code = (
+        "import hashlib, posenc, numpy as np;"
+        "p = np.random.default_rng(1).uniform(-1e6, 1e6, 300);"
+        "t = [posenc.positional_encoding(777, 130, start=-99), posenc.encode(p, 62),"
+        "     posenc.add(p.reshape(3, 10, 10).astype('f4'), scale=0.1)];"
+        "print(posenc.show_config()['backend'],"
+        "      hashlib.sha256(b''.join(a.tobytes() for a in t)).hexdigest())"
+    )
+    digests = set()
+    for name in posenc.show_config()["available"]:
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "POSENC_BACKEND": name},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        used, bits = run.stdout.split()
+        assert used == name
+        digests.add(bits)
+    assert len(digests) == 1

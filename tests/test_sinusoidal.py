@@ -1,0 +1,96 @@
+"""`Sinusoidal`: a value that loaders can keep, compare, send and share."""
+
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import posenc
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "split"])
+def test_the_module_level_calls_are_those_of_an_instance(backend: str, layout: Any) -> None:
+    encoding = posenc.Sinusoidal(10, base=500, layout=layout)
+    convention = {"base": 500, "layout": layout}
+    x = np.ones((2, 7, 10), np.float32)
+    table = posenc.positional_encoding(7, 10, start=3, dtype=np.float32, **convention)
+    np.testing.assert_array_equal(encoding.table(7, start=3, dtype=np.float32), table)
+    np.testing.assert_array_equal(
+        encoding.fill(np.empty_like(x), start=3),
+        posenc.fill(np.empty_like(x), start=3, **convention),
+    )
+    np.testing.assert_array_equal(
+        encoding.encode([0.5, 2]), posenc.encode([0.5, 2], 10, **convention)
+    )
+    np.testing.assert_array_equal(
+        encoding.add(x, start=3, scale=2), posenc.add(x, start=3, scale=2, **convention)
+    )
+
+
+def test_equal_conventions_are_equal_hash_alike_and_share_what_they_prepare() -> None:
+    # PaddlePaddle/PaddleFleet#2067: fifty encoders, fifty tables
+    encoders = [posenc.Sinusoidal(64, base=base) for base in (10000, 10000.0) for _ in range(25)]
+    assert len(set(encoders)) == 1
+    assert len({id(encoder._schedule) for encoder in encoders}) == 1
+    assert posenc.Sinusoidal(64) != posenc.Sinusoidal(64, layout="split")
+    assert posenc.Sinusoidal(64) != posenc.Sinusoidal(66)
+    assert posenc.Sinusoidal(64) != posenc.Sinusoidal(64, base=9999.0)
+
+
+def test_an_instance_cannot_be_changed() -> None:
+    encoding: Any = posenc.Sinusoidal(8)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        encoding.base = 3.0
+    assert repr(encoding) == "Sinusoidal(d_model=8, base=10000.0, layout='interleaved')"
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda value: pickle.loads(pickle.dumps(value)),
+        lambda value: cloudpickle.loads(cloudpickle.dumps(value)),
+        copy.copy,
+        copy.deepcopy,
+    ],
+    ids=["pickle", "cloudpickle", "copy", "deepcopy"],
+)
+def test_an_instance_can_be_sent(backend: str, send: Callable[[Any], Any]) -> None:
+    encoding = posenc.Sinusoidal(512, base=77.0, layout="split")
+    expected = encoding.table(70)
+    received = send(encoding)
+    assert received == encoding
+    assert hash(received) == hash(encoding)
+    np.testing.assert_array_equal(received.table(70), expected)
+
+
+def test_a_pickle_holds_the_convention_alone() -> None:
+    encoding = posenc.Sinusoidal(1024)
+    encoding.table(3)
+    assert len(pickle.dumps(encoding)) < 300
+
+
+@pytest.mark.parametrize(
+    "call", [posenc.add, posenc.encode, posenc.fill, posenc.positional_encoding]
+)
+def test_the_calls_can_be_sent(call: Callable[..., Any]) -> None:
+    assert pickle.loads(pickle.dumps(call)) is call
+    assert cloudpickle.loads(cloudpickle.dumps(call)) is call
+
+
+def test_what_is_prepared_cannot_be_reached_through_results(backend: str) -> None:
+    encoding = posenc.Sinusoidal(8)
+    rows = encoding.table(64)
+    for prepared in encoding._schedule[:2]:
+        assert not np.shares_memory(rows, prepared)
+
+
+def test_many_conventions_keep_few_prepared(backend: str) -> None:
+    for base in range(2, 60):
+        posenc.positional_encoding(1, 4, base=base)
+    assert posenc.sinusoidal._cached.cache_info().currsize <= 16
+    assert posenc._frequencies.geometric.cache_info().currsize <= 16
