@@ -122,7 +122,7 @@ def test_add_reads_broadcast_and_memory_mapped_x(backend: str, dtype: str, tmp_p
 
 def test_add_takes_nested_lists(backend: str) -> None:
     got = posenc.add([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    expected = [[1, 2, 1, 2], [1.84147098, 1.54030231, 1.00999983, 1.99995]]
+    expected = [[1.0, 2.0, 1.0, 2.0], [1.84147098, 1.54030231, 1.00999983, 1.99995]]
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-8)
     assert got.dtype == np.float64
 
@@ -191,7 +191,8 @@ def test_empty_arrays_come_back_empty(backend: str, dtype: type[np.floating]) ->
     # cython/cython#3334: the address of element 0 of nothing
     assert posenc.positional_encoding(0, 8, dtype=dtype).shape == (0, 8)
     assert posenc.positional_encoding(0, 8, start=2**53, dtype=dtype).shape == (0, 8)
-    for positions in ([], np.empty((0,), int), np.empty((2, 0)), np.empty((0, 3), bool)):
+    nothing: list[Any] = [[], np.empty((0,), int), np.empty((2, 0)), np.empty((0, 3), bool)]
+    for positions in nothing:
         got = posenc.encode(positions, 8, dtype=dtype)
         assert got.shape == (*np.shape(positions), 8)
         assert got.dtype == dtype
@@ -342,7 +343,7 @@ def test_float64_stays_float64_and_float32_float32(backend: str) -> None:
     assert posenc.add(x)[1, 0] - 0.8414709848078965 == pytest.approx(1e-9, rel=1e-6)
     assert posenc.add(x.astype(np.float32)).dtype == np.float32
     assert posenc.positional_encoding(3, 4).dtype == np.float64
-    assert posenc.encode(np.float32([1]), 4).dtype == np.float64
+    assert posenc.encode(np.array([1], np.float32), 4).dtype == np.float64
     assert posenc.encode([1], 4, out=np.empty((1, 4), np.float32)).dtype == np.float32
 
 

@@ -56,7 +56,7 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (TypeError, ("positions", "datetime64"), lambda: ALL.encode(np.array(["2017"], "M8[Y]"), 8)),
     (ValueError, ("positions", "nan"), lambda: ALL.encode([0, np.nan], 8)),
     (ValueError, ("positions", "inf"), lambda: ALL.encode([np.inf], 8)),
-    (ValueError, ("positions", "-inf"), lambda: ALL.encode(np.float16([-np.inf]), 8)),
+    (ValueError, ("positions", "-inf"), lambda: ALL.encode(np.array([-np.inf], np.float16), 8)),
     (ValueError, ("positions", str(2**53 + 1)), lambda: ALL.encode([2**53 + 1], 8)),
     (ValueError, ("positions", str(-(2**53) - 1)), lambda: ALL.encode([3, -(2**53) - 1], 8)),
     (ValueError, ("positions", str(2**64)), lambda: ALL.encode([2**64], 8)),

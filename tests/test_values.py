@@ -218,7 +218,10 @@ def test_sines_and_cosines_of_a_pair_share_a_frequency(backend: str) -> None:
                 0.540302306,
                 0.0998334166,
                 0.995004165,
-                *[0.00999983333, 0.99995, 0.00099999983, 0.9999995],
+                0.00999983333,
+                0.99995,
+                0.00099999983,
+                0.9999995,
             ],
         ),
         # huggingface/transformers#29285: angles in float32 drift
