@@ -76,6 +76,7 @@ def test_threads_of_the_caller_may_share_everything(backend: str) -> None:
         assert all(pool.map(work, range(8)))
 
 
+@pytest.mark.alone
 def test_other_threads_run_while_a_kernel_does(backend: str) -> None:
     # scipy/scipy#13091: the GIL was held although everything was marked nogil
     encoding = posenc.Sinusoidal(512)
@@ -136,6 +137,7 @@ def test_workers_of_a_pool_work_after_threads_in_the_parent(method: str) -> None
 
 
 @linux
+@pytest.mark.alone
 def test_forked_workers_copy_nothing_of_what_is_prepared(backend: str) -> None:
     # pytorch/pytorch#5902: tables that every worker of a loader copied
     code = """
@@ -156,6 +158,7 @@ assert os.waitpid(child, 0)[1] == 0
     python(code, backend)
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_ends_a_call_between_two_pieces(backend: str, workers: int) -> None:
@@ -176,6 +179,7 @@ assert np.array_equal(posenc.fill(out[:9]), posenc.encode(range(9), 512, dtype='
 
 
 @linux
+@pytest.mark.alone
 def test_memory_stays_where_it_was_after_many_calls() -> None:
     # cython/cython#1638, jfowkes/pycutest#108: 8 KB lost with every call
     code = """
@@ -203,6 +207,7 @@ assert before[1:] == (sys.getrefcount(x), sys.getrefcount(o), sys.getrefcount(p)
 
 
 @linux
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "call",
     [
