@@ -31,7 +31,7 @@ def main() -> None:
             assert needed <= LIBRARIES, (name, needed)
             undefined = output("nm", "-D", "--undefined-only", str(path))
             libm = re.findall(
-                r"\b(?:sin|cos|sincos|pow|exp|log|fma|_ZGV\w*)f?(?:@\S*)?$", undefined, re.M
+                r"\b(?:sin|cos|sincos|pow|exp|log|fma|_ZGV\w*)f?(?:@\S*)?$", undefined, re.MULTILINE
             )
             assert not libm, (name, libm)
             code = output("objdump", "-d", str(path))
