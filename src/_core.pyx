@@ -7,7 +7,7 @@ do the same IEEE operations in the same order, without contraction, so all give 
 """
 
 from libc.math cimport NAN, copysign, fabs
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
 cimport numpy as cnp
@@ -63,12 +63,13 @@ cdef struct Encoder:
 
 # Sine and cosine of one position at n frequencies.
 #
-# Angles are counted in turns, frequencies are sums hi + lo of two doubles (turns: hi; its upper and
-# its lower half; lo). The product with the position is exact (Dekker 1971, from the halves), whole
-# turns and then quarter turns are taken off exactly, and what is left, g + w with |g| <= 1/8, times
-# 2 pi goes into minimax polynomials on [-pi/4, pi/4] (relative error 2^-57.9 for the sine, absolute
-# 2^-64 for the cosine) with the angle's tail folded in to first order. Rounding to an integer is the
-# addition and subtraction of 1.5 * 2^52: to even, like rint, and it vectorises everywhere.
+# Angles are counted in turns, frequencies are sums hi + lo of two doubles (turns: hi; its upper
+# and its lower half; lo). The product with the position is exact (Dekker 1971, from the halves),
+# whole turns and then quarter turns are taken off exactly, and what is left, g + w with
+# |g| <= 1/8, times 2 pi goes into minimax polynomials on [-pi/4, pi/4] (relative error 2^-57.9
+# for the sine, absolute 2^-64 for the cosine) with the angle's tail folded in to first order.
+# Rounding to an integer is the addition and subtraction of 1.5 * 2^52: to even, like rint, and it
+# vectorises everywhere.
 #
 # Range: |position * hi| <= 2^51. Error: 0.75 ulp where the angle is below pi/4, else 2^-52.
 cdef void direct(
@@ -136,9 +137,9 @@ cdef void direct(
         cosines[i] = -quarter * s if odd == 1.0 else sign * c
 
 
-# The rows of positions anchor + k and anchor - k, by the addition theorems. Each is two products and
-# a sum in double, rounded once to `real`; the four products serve both rows. With the 2^-52 of
-# `direct` on either side and four roundings, the error stays below 2^-50.
+# The rows of positions anchor + k and anchor - k, by the addition theorems. Each entry is two
+# products and a sum in double, rounded once to `real`; the four products serve both rows. With the
+# 2^-52 of `direct` on either side and three roundings, the error stays below 2^-50.
 cdef inline void rotate(
     real *restrict plus, real *restrict minus, const double *restrict anchor,
     const double *restrict offset, Py_ssize_t n, Py_ssize_t gap,
@@ -170,8 +171,8 @@ cdef inline void rotate(
 # The position whose sines and cosines a row is turned from. It depends on the row's position alone,
 # so a row has the same bits in every slice; it is odd in the position, so PE(-p) mirrors PE(p).
 # Up to 63 the anchor is 0 and the row comes from the table as it stands. Beyond, the anchor is the
-# multiple of 64 nearest in magnitude (a tie goes to the smaller), at most 32 away: two thirds of the
-# row's own position or more, so little cancels. A fractional position is its own anchor.
+# multiple of 64 nearest to it (a tie goes to the smaller), at most 32 away, a third of the position
+# at most, so little cancels. A fractional position is its own anchor.
 cdef inline double anchor_of(double position) noexcept nogil:
     cdef double size = fabs(position)
     cdef int64_t whole = <int64_t> size
