@@ -1,4 +1,4 @@
-"""The README's table and picture, from pytest-benchmark's JSON.
+"""The tables of README.md and bench/README.md and the picture, from pytest-benchmark's JSON.
 
     pytest bench --benchmark-json=bench.json && python bench/report.py bench.json
 
@@ -6,6 +6,8 @@ Each cell is a rival's median time divided by posenc's: above 1 posenc is faster
 """
 
 import argparse
+import importlib.metadata
+import importlib.util
 import json
 import re
 from collections import defaultdict
@@ -18,6 +20,8 @@ import numpy as np
 mpl.use("agg")
 import matplotlib.pyplot as plt
 
+import posenc
+
 ROOT = Path(__file__).parents[1]
 COLUMNS = {
     "floor": ("out.fill", "np.copyto"),
@@ -28,6 +32,20 @@ COLUMNS = {
     "posenc, NumPy backend": ("posenc numpy",),
 }
 MARKS = ("<!-- benchmark -->", "<!-- /benchmark -->")
+
+# What the first screen shows; bench/README.md has the rest.
+SELECTION = [
+    "fill (512, 512) float32",
+    "fill (2048, 1024) float32",
+    "fill (32768, 1024) float32",
+    "positional_encoding (2048, 1024) float64",
+    "add (1, 1, 512) float32",
+    "add (32, 64, 256) float32",
+    "add (8, 2048, 1024) float32",
+    "add in place (8, 2048, 1024) float32",
+    "add scaled (8, 2048, 1024) float32",
+    "add packed (8, 2048, 1024) float32",
+]
 
 
 def medians(report: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -101,19 +119,31 @@ def plot(groups: dict[str, dict[str, float]], best: str, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("json", type=Path, help="what pytest --benchmark-json wrote")
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
-    parser.add_argument("--picture", type=Path, default=ROOT / "bench" / "speed.png")
-    arguments = parser.parse_args()
-    report = json.loads(arguments.json.read_text())
+    report = json.loads(parser.parse_args().json.read_text())
     groups = medians(report)
     backends = {name for times in groups.values() for name in times if name.startswith("posenc ")}
     best = next(b for b in ("avx512", "avx2", "baseline", "numpy") if f"posenc {b}" in backends)
-    readme = arguments.readme.read_text(encoding="utf-8")
-    before, _, rest = readme.partition(MARKS[0])
+    where = f"posenc {posenc.__version__} ({best}), {versions(report)}."
+    chosen = {group: groups[group] for group in SELECTION}
+    write(ROOT / "README.md", f"{where}\n\n{table(chosen, best)}")
+    write(ROOT / "bench" / "README.md", f"{where}\n\n{table(groups, best)}")
+    plot(groups, best, ROOT / "bench" / "speed.png")
+
+
+def versions(report: dict[str, Any]) -> str:
+    """What the figures were measured with."""
+    machine = report["machine_info"]
+    names = ["numpy", *(n for n in ("torch", "numba", "jax") if importlib.util.find_spec(n))]
+    packages = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in names)
+    return f"{packages}, Python {machine['python_version']}, {machine['cpu']['brand_raw']}"
+
+
+def write(path: Path, text: str) -> None:
+    """Put the text between the marks of a page."""
+    page = path.read_text(encoding="utf-8")
+    before, _, rest = page.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
-    text = f"{before}{MARKS[0]}\n\n{table(groups, best)}\n\n{MARKS[1]}{after}"
-    arguments.readme.write_text(text, encoding="utf-8")
-    plot(groups, best, arguments.picture)
+    path.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

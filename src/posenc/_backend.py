@@ -1,7 +1,6 @@
 """Which kernels this process uses: the best that the processor runs, or POSENC_BACKEND's."""
 
 import importlib
-import importlib.util
 import os
 import warnings
 from typing import TYPE_CHECKING
@@ -18,8 +17,6 @@ _MODULES = {
 def _import(name: str) -> bool:
     """Whether the backend is here and runs here; ImportError if it is here and does not load."""
     module = f"{__package__}.{_MODULES[name]}"
-    if importlib.util.find_spec(module) is None:
-        return False
     try:
         # Wider code must not even be imported where the processor lacks it: it may run at once.
         if name in ("avx512", "avx2"):
@@ -28,6 +25,11 @@ def _import(name: str) -> bool:
                 return False
         importlib.import_module(module)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in (
+            module,
+            f"{__package__}._core",
+        ):
+            return False
         raise ImportError(
             f"posenc's {name} kernels are installed but do not load: {error}"
         ) from error

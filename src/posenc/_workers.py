@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import SupportsIndex
@@ -40,11 +39,15 @@ def run(
     if size <= _PIECE and workers <= 1:
         work(slice(0, items), slice(0, rows))
         return
-    piece = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
-    row_step = max(piece // (items * row_bytes) // _ROWS, 1) * _ROWS
-    item_step = max(piece // (min(row_step, rows) * row_bytes), 1)
+    limit = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
+    row_step = max(limit // (items * row_bytes) // _ROWS, 1) * _ROWS
+    item_step = max(limit // (min(row_step, rows) * row_bytes), 1)
     pieces = deque(itertools.product(_slices(items, item_step), _slices(rows, row_step)))
-    _share(work, pieces, workers)
+    if workers <= 1:
+        for piece in pieces:
+            work(*piece)
+    else:
+        _share(work, pieces, workers)
 
 
 def _slices(length: int, step: int) -> list[slice]:
@@ -54,21 +57,23 @@ def _slices(length: int, step: int) -> list[slice]:
 def _share(
     work: Callable[[slice, slice], None], pieces: deque[tuple[slice, slice]], workers: int
 ) -> None:
+    import threading  # here, as one thread is the rule and its import takes a millisecond
+
     errors: list[BaseException] = []
 
     def drain() -> None:
         try:
-            while pieces:
+            while True:
                 try:
                     piece = pieces.popleft()
-                except IndexError:  # another thread took the last
+                except IndexError:
                     return
                 work(*piece)
         except BaseException as error:  # noqa: BLE001 - raised again where the call was made
             pieces.clear()
             errors.append(error)
 
-    threads = [threading.Thread(target=drain) for _ in range(workers - 1)]
+    threads = [threading.Thread(target=drain) for _ in range(min(workers, len(pieces)) - 1)]
     try:
         for thread in threads:
             thread.start()
