@@ -1,8 +1,10 @@
 """Arrays in and out: whatever a loader hands over is read right, and only `out` is written."""
 
 import operator
+import threading
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import hypothesis.strategies as st
@@ -354,6 +356,47 @@ def test_nan_and_infinity_in_x_pass_through_without_a_warning(backend: str) -> N
         got = posenc.add(x)
     np.testing.assert_array_equal(got[0], [np.nan, np.inf])
     assert got[1, 0] == -np.inf
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        3,
+        True,
+        np.float32(0.1),
+        np.int64(-7),
+        2**24 + 1,
+        Fraction(1, 3),
+        np.longdouble(1) + np.longdouble(2) ** -24 + np.longdouble(2) ** -60,
+        float("nan"),
+    ],
+    ids=repr,
+)
+def test_scale_is_any_real_scalar_rounded_once(backend: str, scale: Any) -> None:
+    x = np.ones((3, 4), np.float32)
+    expected = x * np.float32(scale) + posenc.positional_encoding(3, 4, dtype=np.float32)
+    np.testing.assert_array_equal(posenc.add(x, scale=scale), expected)
+
+
+def test_threads_reach_axes_that_do_not_merge(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = []
+    start = threading.Thread.start
+
+    def counted(thread: threading.Thread) -> None:
+        starts.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", counted)
+    out = np.empty((12, 8, 64, 256), np.float32)[:, ::2]
+    expected = posenc.positional_encoding(64, 256, dtype=np.float32)
+    posenc.fill(out, workers=2)
+    assert len(starts) == 1
+    np.testing.assert_array_equal(out, np.broadcast_to(expected, out.shape))
+    x = np.ones((6, 8, 64, 256), np.float32)
+    got = posenc.add(x, positions=np.arange(64), workers=3, out=x)
+    np.testing.assert_array_equal(got, np.broadcast_to(1 + expected, x.shape))
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """A good citizen of its process: threads, forks, signals, memory, floating-point state."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -9,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import forget
 
 import posenc
-from posenc import _backend
+from posenc import _backend, _workers
 
 linux = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads /proc")
 
@@ -82,23 +84,20 @@ def test_other_threads_run_while_a_kernel_does(backend: str) -> None:
     encoding = posenc.Sinusoidal(512)
     turns, table, _ = encoding._schedule
     out = np.empty((1, 100_000, 512), np.float32)
-    inside = threading.Event()
-    done = threading.Event()
+    began, ended = [], []
 
     def work() -> None:
-        inside.set()
-        _backend.kernels.fill(out, 0.0, None, turns, table, 1)
-        done.set()
+        began.append(time.monotonic())
+        _backend.kernels.fill(out, 0.0, None, turns, table, True, False)
+        ended.append(time.monotonic())
 
     thread = threading.Thread(target=work)
     thread.start()
-    inside.wait()
-    ticks = 0
-    while not done.is_set():
+    ticks = []
+    while thread.is_alive():
         time.sleep(0.0005)
-        ticks += 1
-    thread.join()
-    assert ticks > 5
+        ticks.append(time.monotonic())
+    assert sum(began[0] < tick < ended[0] for tick in ticks) > 5
 
 
 @linux
@@ -122,6 +121,80 @@ def test_an_error_in_a_thread_reaches_the_caller(
     monkeypatch.setattr(_backend.kernels, "fill", fail)
     with pytest.raises(MemoryError, match="no scratch"):
         encoding.table(20_000, workers=2)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_as_many_threads_run_as_there_are_workers(
+    backend: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = set()
+    fill = _backend.kernels.fill
+    meet = threading.Barrier(workers)
+
+    def spy(*arguments: object) -> None:
+        if threading.get_ident() not in seen:
+            seen.add(threading.get_ident())
+            meet.wait(30)
+        fill(*arguments)  # type: ignore[arg-type]
+
+    encoding = posenc.Sinusoidal(512)
+    monkeypatch.setattr(_backend, "kernels", SimpleNamespace(fill=spy))
+    encoding.table(10_000, workers=workers)
+    assert len(seen) == workers
+
+
+def test_negative_workers_count_from_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6), raising=False)
+    assert [_workers.count(n) for n in (-1, -2, -6, 1, 99)] == [6, 5, 1, 1, 99]
+    with pytest.raises(ValueError, match="-1 to -6"):
+        _workers.count(-7)
+
+
+def test_threads_that_cannot_start_are_done_without(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    expected = posenc.positional_encoding(9000, 256)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    np.testing.assert_array_equal(posenc.positional_encoding(9000, 256, workers=4), expected)
+
+
+def test_an_interrupt_of_the_wait_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    join = threading.Thread.join
+    interrupts = iter([True])
+
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+        if next(interrupts, False):
+            raise KeyboardInterrupt
+        join(thread, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        posenc.positional_encoding(9000, 256, workers=2)
+    assert threading.active_count() == before
+
+
+def test_positions_that_change_meanwhile_give_rows_or_an_error(backend: str) -> None:
+    positions = np.zeros(4000)
+    stop = threading.Event()
+
+    def flip() -> None:
+        while not stop.is_set():
+            positions[:] = np.nan
+            positions[:] = 0.0
+
+    thread = threading.Thread(target=flip)
+    thread.start()
+    try:
+        for _ in range(300):
+            with contextlib.suppress(ValueError):
+                assert (posenc.encode(positions, 2) == [0.0, 1.0]).all()
+    finally:
+        stop.set()
+        thread.join()
 
 
 def rows_of_a_rank(start: int) -> bytes:

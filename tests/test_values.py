@@ -129,18 +129,20 @@ def test_any_position_and_base_within_the_bounds(
             assert error(got[2 * pair + half], exact) <= BOUND
 
 
-@pytest.mark.parametrize("base", [0.9, 0.01, 1e-30, 1e200])
+@pytest.mark.parametrize("base", [0.9, 0.1, 0.01, 5e-29, 1e-30, 1e200])
 def test_bases_beyond_the_promise_are_as_exact_where_they_resolve(
     backend: str, base: float
 ) -> None:
     d_model = 6
     limit = int(posenc.Sinusoidal(d_model, base=base)._schedule.limit)
-    for position in {0, 1, 3, 70, 1000, limit // 2, limit}:
-        if position <= limit:
-            got = posenc.encode(position, d_model, base=base)
-            for pair in range(3):
-                for half, exact in enumerate(sine_cosine(position, d_model, base, pair)):
-                    assert error(got[2 * pair + half], exact) <= BOUND
+    positions = {0, 1, 3, 70, 1000, limit // 2, *range(max(limit - 70, 0), limit + 1)}
+    for position in (p * sign for p in positions if p <= limit for sign in (1, -1)):
+        got = posenc.encode(position, d_model, base=base)
+        for pair in range(3):
+            for half, exact in enumerate(sine_cosine(position, d_model, base, pair)):
+                assert error(got[2 * pair + half], exact) <= BOUND, position
+    with pytest.raises(ValueError, match="positions"):
+        posenc.encode(limit + 1, d_model, base=base)
 
 
 def test_position_zero_is_exactly_zero_and_one(backend: str) -> None:
@@ -167,6 +169,7 @@ def test_negative_positions_mirror_positive_ones(backend: str, dtype: type[np.fl
     behind = posenc.encode([-p for p in positions], 66, dtype=dtype)
     np.testing.assert_array_equal(behind[:, 1::2], ahead[:, 1::2])
     np.testing.assert_array_equal(behind[:, 0::2], -ahead[:, 0::2])
+    assert (np.signbit(behind[:, 0::2]) != np.signbit(ahead[:, 0::2])).all()
 
 
 def test_a_shift_is_the_same_rotation_for_every_position(backend: str) -> None:
@@ -310,7 +313,7 @@ def test_frequencies_are_exact_to_twice_the_precision_of_a_double(
     turns = _frequencies._geometric_turns(base, d_model // 2)
     assert (turns[1] + turns[2] == turns[0]).all()
     for pair in {0, 1, d_model // 4, d_model // 2 - 1}:
-        exact = mpmath.mpf(base) ** (mpmath.mpf(-2 * pair) / d_model) / (2 * mpmath.pi)
+        exact = mpmath.mpf(base) ** (mpmath.mpf(-2 * pair) / d_model) * 2 / mpmath.pi
         got = mpmath.mpf(turns[0, pair]) + mpmath.mpf(turns[3, pair])
         assert abs(got - exact) <= abs(exact) * mpmath.mpf(2) ** -106
         assert abs(turns[3, pair]) <= np.spacing(turns[0, pair]) / 2
@@ -323,6 +326,18 @@ def test_the_callers_decimal_context_changes_nothing_and_is_left_alone(backend: 
         context.prec = 3
         context.rounding = decimal.ROUND_UP
         context.traps[decimal.Inexact] = True
+        context.traps[decimal.FloatOperation] = True
         np.testing.assert_array_equal(posenc.positional_encoding(70, 24, base=333.0), expected)
         assert context.prec == 3
-        assert not context.flags[decimal.Inexact]
+        assert not any(context.flags.values())
+
+
+def test_tiny_positions_keep_their_relative_accuracy(backend: str) -> None:
+    for position in (1e-200, -1e-260, 3e-280):
+        got = posenc.encode(position, 6)
+        assert (got[1::2] == 1.0).all()
+        for pair in range(3):
+            exact = sine_cosine(position, 6, 10000.0, pair)[0]
+            assert error(got[2 * pair], exact) <= 5 * np.spacing(abs(float(exact)))
+    # below the smallest subnormal number a sine is 0
+    np.testing.assert_array_equal(posenc.encode(1e-310, 64, base=1e100)[-2:], [0.0, 1.0])

@@ -1,10 +1,10 @@
 """What the arguments of a call may be: every check, once. The kernels trust what passes here."""
 
 import contextlib
+import itertools
 import math
 import numbers
 import operator
-from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -23,16 +23,17 @@ def integer(name: str, value: SupportsIndex, least: int | None = None) -> int:
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if least is not None and result < least:
-        raise ValueError(f"{name} must be at least {least}, got {result}")
+        raise ValueError(f"{name} must be at least {least}, got {_shown(result)}")
     return result
 
 
 def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
     """float32 or float64 in native byte order."""
-    result = np.dtype(dtype)
-    if result not in _FLOATS:
-        raise TypeError(f"dtype must be float32 or float64 in native byte order, got {result}")
-    return result
+    with contextlib.suppress(TypeError):
+        result = np.dtype(dtype)
+        if result in _FLOATS:
+            return result
+    raise TypeError(f"dtype must be float32 or float64 in native byte order, got {dtype!r}")
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -140,23 +141,25 @@ def kernel_ready(x: Array) -> bool:
 
 
 def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
-    """Positions as a fresh C-contiguous array of float64, in which they are exact.
+    """Positions as a fresh C-contiguous array of float64, in which integers up to 2^53 are exact.
 
-    A copy even of float64, so that nobody can change them between the checks and the kernel.
+    Copied first, so that nobody can change them between the checks and the kernel.
     """
-    given = np.asarray(values)
-    kind = given.dtype.kind
-    if kind not in "biuf" and not (kind == "O" and all(isinstance(p, int) for p in given.flat)):
-        raise TypeError(f"positions must be bool, integer or float, got dtype {given.dtype}")
-    if given.size and kind != "b":
+    own = np.array(values)
+    kind = own.dtype.kind
+    if kind not in "biuf" and not (
+        kind == "O" and all(isinstance(p, numbers.Integral) for p in own.flat)
+    ):
+        raise TypeError(f"positions must be bool, integer or float, got dtype {own.dtype}")
+    if own.size and kind != "b":
         # As Python numbers: in float64 an integer just beyond the limit would round to it.
-        for extreme in (np.min(given), np.max(given)):
+        for extreme in (np.min(own), np.max(own)):
             number = extreme.item() if isinstance(extreme, np.generic) else extreme
             if not -limit <= number <= limit:
                 raise ValueError(
-                    f"positions must be finite and within {limit:.17g} of 0, got {extreme}"
+                    f"positions must be finite and within {limit:.17g} of 0, got {_shown(extreme)}"
                 )
-    return np.array(given, np.float64, order="C")
+    return np.asarray(own, np.float64, order="C")
 
 
 def start(first: SupportsIndex, length: int, limit: float) -> float:
@@ -165,9 +168,17 @@ def start(first: SupportsIndex, length: int, limit: float) -> float:
     last = result + max(length - 1, 0)
     if not -limit <= result <= last <= limit:
         raise ValueError(
-            f"start must leave all {length} positions within {limit:.17g} of 0, got {result}"
+            f"start must leave all {length} positions within {limit:.17g} of 0, "
+            f"got {_shown(result)}"
         )
     return float(result)
+
+
+def _shown(number: Any) -> str:
+    """A number for a message; Python refuses to print integers of thousands of digits."""
+    if isinstance(number, int) and number.bit_length() > 1000:
+        return f"an integer of {number.bit_length()} bits"
+    return str(number)
 
 
 def spread(where: npt.NDArray[np.float64], rows: tuple[int, ...]) -> npt.NDArray[np.float64]:
@@ -181,25 +192,43 @@ def spread(where: npt.NDArray[np.float64], rows: tuple[int, ...]) -> npt.NDArray
     )
 
 
-def real(name: str, value: float) -> float:
-    """A real scalar as a float; arrays are refused."""
+def real(name: str, value: float, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
+    """A real scalar, rounded once to the dtype, as a float; arrays are refused."""
     if not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}")
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:
-        return float(value)
+        with np.errstate(all="ignore"):
+            return float(dtype.type(value))
     except OverflowError:
-        raise ValueError(f"{name} must fit in a float64, got {value!r}") from None
+        raise ValueError(f"{name} must fit in a float64, got {_shown(value)}") from None
 
 
-def batches(leading: int, *arrays: Array | None) -> Iterator[tuple[Any, ...]]:
-    """The arrays with a single axis in place of their ``leading`` first; None stays None."""
+def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:
+    """The arrays with a single axis in place of their ``leading`` first, for the kernels.
+
+    One tuple of views where these axes merge in every array, else one for each index of all but the
+    last of them. An array may be None, and stays so.
+    """
+    merged = [a if a is None else _merged(a, leading) for a in arrays]
+    if all(a is None or m is not None for a, m in zip(arrays, merged, strict=True)):
+        return [tuple(merged)]
+    shape = next(a.shape for a in arrays if a is not None)
+    return [
+        tuple(a if a is None else a[index] for a in arrays)
+        for index in np.ndindex(shape[: leading - 1])
+    ]
+
+
+def _merged(array: Array, leading: int) -> Array | None:
+    """A view with a single axis in place of the ``leading`` first, where there is one."""
     if leading == 1:
-        yield arrays
-    elif leading == 0:
-        yield tuple(a if a is None else a[np.newaxis] for a in arrays)
-    elif all(a is None or a.flags.c_contiguous for a in arrays):
-        yield tuple(a if a is None else a.reshape(-1, *a.shape[leading:]) for a in arrays)
-    else:
-        shape = next(a.shape for a in arrays if a is not None)
-        for index in np.ndindex(shape[: leading - 1]):
-            yield tuple(a if a is None else a[index] for a in arrays)
+        return array
+    shape, strides = array.shape, array.strides
+    axes = [i for i in range(leading) if shape[i] > 1]
+    if any(strides[i] != strides[j] * shape[j] for i, j in itertools.pairwise(axes)):
+        return None
+    return np.lib.stride_tricks.as_strided(
+        array,
+        (math.prod(shape[:leading]), *shape[leading:]),
+        (strides[axes[-1]] if axes else 0, *strides[leading:]),
+    )

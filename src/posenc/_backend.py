@@ -1,5 +1,6 @@
 """Which kernels this process uses: the best that the processor runs, or POSENC_BACKEND's."""
 
+import contextlib
 import importlib
 import os
 import warnings
@@ -17,18 +18,13 @@ _MODULES = {
 def _import(name: str) -> bool:
     """Whether the backend is here and runs here; ImportError if it is here and does not load."""
     module = f"{__package__}.{_MODULES[name]}"
+    # Wider code must not even be imported where the processor lacks it: it may run at once.
+    if name in ("avx512", "avx2") and name not in _instruction_sets():
+        return False
     try:
-        # Wider code must not even be imported where the processor lacks it: it may run at once.
-        if name in ("avx512", "avx2"):
-            baseline = importlib.import_module(f"{__package__}._core")
-            if name not in baseline.instruction_sets():
-                return False
         importlib.import_module(module)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name in (
-            module,
-            f"{__package__}._core",
-        ):
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
             return False
         raise ImportError(
             f"posenc's {name} kernels are installed but do not load: {error}"
@@ -36,31 +32,40 @@ def _import(name: str) -> bool:
     return True
 
 
-def _loads(name: str) -> bool:
+def _instruction_sets() -> list[str]:
     try:
-        return _import(name)
-    except ImportError as error:
-        warnings.warn(f"{error}; using the next best", RuntimeWarning, stacklevel=2)
-        return False
+        baseline = importlib.import_module(f"{__package__}._core")
+    except Exception:  # noqa: BLE001 - missing or broken: that is said of the baseline itself
+        return []
+    sets: list[str] = baseline.instruction_sets()
+    return sets
 
 
 def available() -> list[str]:
     """The backends that this machine can use, the best first."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return [name for name in _MODULES if _loads(name)]
+    found = []
+    for backend in _MODULES:
+        with contextlib.suppress(ImportError):
+            if _import(backend):
+                found.append(backend)
+    return found
 
 
 def _choose() -> str:
     forced = os.environ.get("POSENC_BACKEND")
     if not forced:
-        return next(name for name in _MODULES if _loads(name))
-    if forced not in _MODULES or not _import(forced):
-        raise ImportError(
-            f"POSENC_BACKEND={forced} is not a backend of this installation on this machine: "
-            f"use one of {', '.join(available())}, or unset it"
-        )
-    return forced
+        for backend in _MODULES:
+            try:
+                if _import(backend):
+                    return backend
+            except ImportError as error:
+                warnings.warn(f"{error}; using the next best", RuntimeWarning, stacklevel=1)
+    elif forced in _MODULES and _import(forced):
+        return forced
+    raise ImportError(
+        f"POSENC_BACKEND={forced} is not a backend of this installation on this machine: "
+        f"use one of {', '.join(available())}, or unset it"
+    )
 
 
 name = _choose()

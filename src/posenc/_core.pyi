@@ -5,8 +5,8 @@ byte order, aligned, with unit stride on the last axis and any other strides; el
 not overlap, and ``x`` is ``out`` or apart from it. ``positions`` has shape (batch, length), unit
 stride on the last axis and any other, and every ``abs(position) <= limit`` of the schedule; where
 it is None, rows are those of ``start``, ``start + 1``, ...; ``turns`` and ``table`` belong to a
-``posenc._frequencies.Schedule``; ``gap`` is the distance from a sine to its cosine: 1, or
-``d_model // 2``.
+``posenc._frequencies.Schedule``. A row has each sine beside its cosine if ``paired``, else all
+sines and then all cosines. ``stream`` advises to write past the caches.
 """
 
 from typing import Any
@@ -28,18 +28,20 @@ def fill(
     positions: npt.NDArray[np.float64] | None,
     turns: npt.NDArray[np.float64],
     table: npt.NDArray[np.float64],
-    gap: int,
+    paired: bool,
+    stream: bool,
 ) -> None:
     """``out = PE``."""
 
 def add(
     out: npt.NDArray[Any],
     x: npt.NDArray[Any],
-    scale: float,
     start: float,
     positions: npt.NDArray[np.float64] | None,
     turns: npt.NDArray[np.float64],
     table: npt.NDArray[np.float64],
-    gap: int,
+    paired: bool,
+    stream: bool,
+    scale: float,
 ) -> None:
     """``out = x * scale + PE``, each operation rounded in the dtype."""

@@ -3,21 +3,23 @@
 The same IEEE operations in the same order, so the same bits; _core.pyx says why each is there.
 """
 
-import itertools
-from collections.abc import Iterator
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+P = ParamSpec("P")
 
 _ROUND = 6755399441055744.0  # 1.5 * 2^52
+_ROUND_4 = 27021597764222976.0  # 1.5 * 2^54
 _SPLIT = 134217729.0  # 2^27 + 1
-_TAU = 6.283185307179586
-_TAU_UPPER = 6.283185362815857
-_TAU_LOWER = -5.563627070159782e-08
-_TAU_LO = 2.4492935982947064e-16
+_QUARTER = 1.5707963267948966
+_QUARTER_UPPER = 1.5707963407039642
+_QUARTER_LOWER = -1.3909067675399456e-08
+_QUARTER_LO = 6.123233995736766e-17
 _SINE = (
     -0.1666666666666663,
     0.008333333333322118,
@@ -35,45 +37,56 @@ _COSINE = (
     -1.135966985291976e-11,
 )
 
+# Rows of a table before its anchors, and the distance of these.
+_NEAR = 64
 # Entries of a block of rows: a few temporaries of this many doubles stay in a level-2 cache.
 _BLOCK = 1 << 15
 # Runs over one anchor are turned as blocks where they have this many rows on average.
 _RUN = 8
 
 
-def instruction_sets() -> list[str]:
-    """None beyond the baseline: NumPy chooses its own."""
-    return []
+# Like the compiled kernels, these signal nothing, whatever the caller's errstate is.
+def _silent(kernel: Callable[P, None]) -> Callable[P, None]:
+    @functools.wraps(kernel)
+    def silent(*args: P.args, **kwargs: P.kwargs) -> None:
+        with np.errstate(all="ignore"):
+            kernel(*args, **kwargs)
+
+    return silent
 
 
+@_silent
 def direct_rows(out: Floats, positions: Floats, turns: Floats) -> None:
     for rows in _blocks(len(positions), turns.shape[1]):
-        _direct(out[rows, 0], out[rows, 1], positions[rows, None], turns)
+        out[rows] = _direct(positions[rows], turns)
 
 
+@_silent
 def fill(
     out: npt.NDArray[Any],
     start: float,
     positions: Floats | None,
     turns: Floats,
     table: Floats,
-    gap: int,
+    paired: bool,
+    stream: bool,
 ) -> None:
-    count = out.shape[1]
-    for item, batch in enumerate(out):
-        for rows in _blocks(count, turns.shape[1]):
-            _make_rows(batch[rows], _at(item, rows, start, positions), turns, table, gap)
+    for rows in _blocks(out.shape[1], turns.shape[1]):
+        for item, batch in enumerate(out):
+            _write_rows(batch[rows], _at(item, rows, start, positions), turns, table, paired)
 
 
+@_silent
 def add(
     out: npt.NDArray[Any],
     x: npt.NDArray[Any],
-    scale: float,
     start: float,
     positions: Floats | None,
     turns: Floats,
     table: Floats,
-    gap: int,
+    paired: bool,
+    stream: bool,
+    scale: float,
 ) -> None:
     factor = out.dtype.type(scale)
     shared = positions is None or positions.strides[0] == 0
@@ -81,7 +94,7 @@ def add(
         tile = np.empty((rows.stop - rows.start, out.shape[2]), out.dtype)
         for item in range(len(out)):
             if item == 0 or not shared:
-                _make_rows(tile, _at(item, rows, start, positions), turns, table, gap)
+                _write_rows(tile, _at(item, rows, start, positions), turns, table, paired)
             np.multiply(x[item, rows], factor, out=out[item, rows])
             np.add(out[item, rows], tile, out=out[item, rows])
 
@@ -98,96 +111,123 @@ def _at(item: int, rows: slice, start: float, positions: Floats | None) -> Float
     return positions[item, rows]
 
 
-def _make_rows(
-    out: npt.NDArray[Any], positions: Floats, turns: Floats, table: Floats, gap: int
+def _write_rows(
+    out: npt.NDArray[Any], positions: Floats, turns: Floats, table: Floats, paired: bool
 ) -> None:
-    size = np.abs(positions)
-    whole = np.floor(size)
-    anchors = np.copysign(np.floor((whole + 31.0) / 64.0) * 64.0, positions)
-    anchors[whole < 64.0] = 0.0
-    anchors = np.where(size == whole, anchors, positions)
-    offsets = (positions - anchors).astype(np.intp)
     n = turns.shape[1]
-    sines, cosines = (out[:, 0::2], out[:, 1::2]) if gap == 1 else (out[:, :n], out[:, n:])
-    distinct, which = np.unique(anchors, return_inverse=True)
-    anchor = np.empty((2, len(distinct), n))
-    _direct(anchor[0], anchor[1], distinct[:, None], turns)
-    runs = np.flatnonzero((np.diff(which) != 0) | (np.diff(offsets) != 1)) + 1
-    if len(runs) * _RUN > len(out):
-        _rotate(sines, cosines, anchor[:, which], *_offset_rows(table, offsets))
+    sines, cosines = (out[:, 0::2], out[:, 1::2]) if paired else (out[:, :n], out[:, n:])
+    anchors = _anchors_of(positions)
+    offsets = (positions - anchors).astype(np.intp)
+    near = (anchors == 0.0) & (offsets >= 0)
+    if near.all():
+        sines[...], cosines[...] = _lead(table[offsets])
         return
+    if not offsets.any():
+        sines[...], cosines[...] = _anchor_rows(anchors, turns, table)
+        return
+    changes = (np.diff(anchors) != 0.0) | (np.diff(offsets) != 1)
+    stops = [*(np.flatnonzero(changes) + 1).tolist(), len(out)]
+    if len(stops) * _RUN > len(out):
+        distinct, which = np.unique(anchors, return_inverse=True)
+        anchor = _anchor_rows(distinct, turns, table)
+        _rotate(sines, cosines, anchor[:, which], _offset_rows(table, offsets))
+        # Not turned by 0: that would lose the sign of a zero.
+        still = np.flatnonzero(offsets == 0)
+        sines[still], cosines[still] = anchor[:, which[still]]
+        return
+    starts = [0, *stops[:-1]]
+    anchor = _anchor_rows(anchors[starts], turns, table)
     low = offsets.min()
     nearby = _offset_rows(table, np.arange(low, offsets.max() + 1))
-    for first, stop in itertools.pairwise((0, *runs, len(out))):
-        run = slice(offsets[first] - low, offsets[stop - 1] - low + 1)
-        _rotate(sines[first:stop], cosines[first:stop], anchor[:, which[first]], *nearby[:, run])
+    for run, (first, stop) in enumerate(zip(starts, stops, strict=True)):
+        begin = offsets[first] - low
+        turned = nearby[:, begin : begin + stop - first]
+        _rotate(sines[first:stop], cosines[first:stop], anchor[:, run], turned)
+
+
+def _anchors_of(positions: Floats) -> Floats:
+    """The position that each row is turned from: see anchor_of in _core.pyx."""
+    size = np.abs(positions)
+    whole = np.floor(size)
+    anchors = np.copysign(np.floor((whole + 31.0) / _NEAR) * _NEAR, positions)
+    anchors[whole < _NEAR] = 0.0
+    return np.where(size == whole, anchors, positions)
+
+
+def _anchor_rows(anchors: Floats, turns: Floats, table: Floats) -> Floats:
+    """Sines and cosines of anchors, shape (2, len(anchors), n), from the table where it has them."""
+    farthest = _NEAR * (len(table) - _NEAR)
+    known = (anchors == 0.0) | (
+        (anchors >= _NEAR) & (anchors <= farthest) & (anchors % _NEAR == 0.0)
+    )
+    if known.all():
+        index = (anchors // _NEAR).astype(np.intp)
+        return _lead(table[np.where(index > 0, index + _NEAR - 1, 0)])
+    rows = np.empty((len(anchors), 2, turns.shape[1]))
+    if known.any():
+        rows[known] = _anchor_rows(anchors[known], turns, table).swapaxes(0, 1)
+    rows[~known] = _direct(anchors[~known], turns)
+    return _lead(rows)
 
 
 def _offset_rows(table: Floats, offsets: npt.NDArray[np.intp]) -> Floats:
     """Sines and cosines of offsets of either sign, shape (2, len(offsets), n)."""
-    rows = table[np.abs(offsets)].swapaxes(0, 1)
+    rows = _lead(table[np.abs(offsets)])
     rows[0, offsets < 0] *= -1.0
     return rows
 
 
+def _lead(rows: Floats) -> Floats:
+    """Sines and cosines in front: (m, 2, n) as (2, m, n)."""
+    return rows.swapaxes(0, 1)
+
+
 def _rotate(
-    sines: npt.NDArray[Any],
-    cosines: npt.NDArray[Any],
-    anchor: Floats,
-    offset_sines: Floats,
-    offset_cosines: Floats,
+    sines: npt.NDArray[Any], cosines: npt.NDArray[Any], anchor: Floats, offset: Floats
 ) -> None:
     """Rows turned from an anchor of their own each, or all from the same one."""
-    one = anchor[0] * offset_cosines
-    two = anchor[1] * offset_sines
+    one = anchor[0] * offset[1]
+    two = anchor[1] * offset[0]
     np.add(one, two, out=sines, casting="same_kind")
-    np.multiply(anchor[1], offset_cosines, out=one)
-    np.multiply(anchor[0], offset_sines, out=two)
+    np.multiply(anchor[1], offset[1], out=one)
+    np.multiply(anchor[0], offset[0], out=two)
     np.subtract(one, two, out=cosines, casting="same_kind")
 
 
-def _direct(sines: Floats, cosines: Floats, position: Floats, turns: Floats) -> None:
-    """Sine and cosine of a column of positions at every frequency."""
+def _direct(positions: Floats, turns: Floats) -> Floats:
+    """Sines and cosines of positions at every frequency, shape (len(positions), 2, n)."""
+    position = positions[:, np.newaxis]
     hi, hi_upper, hi_lower, lo = turns
     upper = _SPLIT * position - (_SPLIT * position - position)
     lower = position - upper
     product = position * hi
     tail = ((upper * hi_upper - product) + upper * hi_lower + lower * hi_upper) + lower * hi_lower
     tail += position * lo
-    rest = product - ((product + _ROUND) - _ROUND)
-    f = rest + tail
-    r = f - rest
-    tail = (rest - (f - r)) + (tail - r)
-    quarter = (4.0 * f + _ROUND) - _ROUND
-    f -= 0.25 * quarter
-    g = f + tail
-    w = tail - (g - f)
-    angle = _TAU * g
+    rest = product - ((product + _ROUND_4) - _ROUND_4)
+    quarter = ((rest + tail) + _ROUND) - _ROUND
+    rest -= quarter
+    g = rest + tail
+    w = g - rest
+    w = (rest - (g - w)) + (tail - w)
+    angle = _QUARTER * g
     upper = _SPLIT * g - (_SPLIT * g - g)
     lower = g - upper
     angle_lo = (
-        (upper * _TAU_UPPER - angle) + upper * _TAU_LOWER + lower * _TAU_UPPER
-    ) + lower * _TAU_LOWER
-    angle_lo += _TAU * w + _TAU_LO * g
+        (_QUARTER_UPPER * upper - angle) + _QUARTER_UPPER * lower + _QUARTER_LOWER * upper
+    ) + _QUARTER_LOWER * lower
+    angle_lo += _QUARTER * w + _QUARTER_LO * g
     z = angle * angle
-    r = _horner(z, _SINE[1:])
-    f = z * angle
-    s = angle - ((z * (0.5 * angle_lo - f * r) - angle_lo) - f * _SINE[0])
-    r = z * _horner(z, _COSINE)
-    half = 0.5 * z
-    f = 1.0 - half
-    c = f + (((1.0 - f) - half) + (z * r - angle * angle_lo))
-    quarter -= 4.0 * ((0.25 * quarter + _ROUND) - _ROUND)
+    zz = z * z
+    s = angle + (angle_lo + (z * angle) * _polynomial(z, zz, _SINE))
+    c = 1.0 - (0.5 * z - (zz * _polynomial(z, zz, _COSINE) - angle * angle_lo))
+    quarter -= (quarter + _ROUND_4) - _ROUND_4
     odd = np.abs(quarter)
     sign = 1.0 - odd
-    sines[...] = np.where(odd == 1.0, quarter * c, sign * s)
-    cosines[...] = np.where(odd == 1.0, -quarter * s, sign * c)
+    rows = np.empty((len(positions), 2, turns.shape[1]))
+    rows[:, 0] = np.where(odd == 1.0, quarter * c, sign * s)
+    rows[:, 1] = np.where(odd == 1.0, -quarter * s, sign * c)
+    return rows
 
 
-def _horner(z: Floats, coefficients: tuple[float, ...]) -> Floats:
-    result = z * coefficients[-1]
-    for coefficient in coefficients[-2:0:-1]:
-        result += coefficient
-        result *= z
-    result += coefficients[0]
-    return result
+def _polynomial(z: Floats, zz: Floats, k: tuple[float, ...]) -> Floats:
+    return (k[0] + z * k[1]) + zz * ((k[2] + z * k[3]) + zz * (k[4] + z * k[5]))

@@ -8,9 +8,9 @@ from typing import SupportsIndex
 
 from . import _arrays
 
-# Bytes of output between two looks at signals: a few milliseconds. A multiple of a tile's rows
-# keeps pieces from sharing a tile.
-_PIECE = 1 << 23
+# Bytes of output between two looks at signals: some tens of milliseconds. A multiple of these rows
+# keeps pieces from ending in the middle of a tile.
+_PIECE = 1 << 26
 _ROWS = 64
 # Bytes of output from which a thread is worth its start.
 _THREAD = 1 << 20
@@ -31,23 +31,24 @@ def count(workers: SupportsIndex) -> int:
 
 
 def run(
-    work: Callable[[slice, slice], None], items: int, rows: int, row_bytes: int, workers: int
+    work: Callable[[int, slice, slice], None],
+    shape: tuple[int, int, int],
+    row_bytes: int,
+    workers: int,
 ) -> None:
-    """``work(items, rows)`` for slices that together cover ``items`` times ``rows`` rows."""
-    size = items * rows * row_bytes
+    """``work(batch, items, rows)``, which together cover the batches, items and rows of `shape`."""
+    batches, items, rows = shape
+    size = batches * items * rows * row_bytes
     workers = min(workers, size // _THREAD)
-    if size <= _PIECE and workers <= 1:
-        work(slice(0, items), slice(0, rows))
-        return
     limit = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
     row_step = max(limit // (items * row_bytes) // _ROWS, 1) * _ROWS
     item_step = max(limit // (min(row_step, rows) * row_bytes), 1)
-    pieces = deque(itertools.product(_slices(items, item_step), _slices(rows, row_step)))
+    pieces = itertools.product(range(batches), _slices(items, item_step), _slices(rows, row_step))
     if workers <= 1:
         for piece in pieces:
             work(*piece)
     else:
-        _share(work, pieces, workers)
+        _share(work, deque(pieces), workers)
 
 
 def _slices(length: int, step: int) -> list[slice]:
@@ -55,7 +56,9 @@ def _slices(length: int, step: int) -> list[slice]:
 
 
 def _share(
-    work: Callable[[slice, slice], None], pieces: deque[tuple[slice, slice]], workers: int
+    work: Callable[[int, slice, slice], None],
+    pieces: deque[tuple[int, slice, slice]],
+    workers: int,
 ) -> None:
     import threading  # here, as one thread is the rule and its import takes a millisecond
 
@@ -69,19 +72,25 @@ def _share(
                 except IndexError:
                     return
                 work(*piece)
-        except BaseException as error:  # noqa: BLE001 - raised again where the call was made
+        except BaseException as error:  # noqa: BLE001 - raised again below
             pieces.clear()
             errors.append(error)
 
-    threads = [threading.Thread(target=drain) for _ in range(min(workers, len(pieces)) - 1)]
-    try:
-        for thread in threads:
+    threads = []
+    for _ in range(min(workers, len(pieces)) - 1):
+        thread = threading.Thread(target=drain)
+        try:
             thread.start()
-        drain()
-    finally:
-        pieces.clear()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+        except RuntimeError:  # the system has no more of them: those there are will do
+            break
+        threads.append(thread)
+    drain()
+    while threads:
+        try:
+            threads[-1].join()
+            threads.pop()
+        except BaseException as error:  # noqa: BLE001 - a signal; no thread may outlive the call
+            pieces.clear()
+            errors.append(error)
     if errors:
         raise errors[0]

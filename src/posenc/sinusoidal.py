@@ -14,6 +14,9 @@ from . import _arrays, _backend, _frequencies, _workers
 Array = npt.NDArray[Any]
 Layout = Literal["interleaved", "split"]
 
+# Bytes of output from which it is written past the caches.
+_STREAM = 24 << 20
+
 
 @dataclass(frozen=True)
 class Sinusoidal:
@@ -22,9 +25,10 @@ class Sinusoidal:
     ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``, as
     in section 3.5 of Vaswani et al., "Attention Is All You Need" (arXiv:1706.03762).
 
-    An instance is frozen, hashable and picklable; what it prepares (64 rows in float64) is shared
-    between equal instances and never handed out. There is no longest sequence: every position is
-    computed when it is asked for, and its row has the same bits whatever else is asked for.
+    An instance is frozen, hashable and picklable. What it prepares, 96 rows in float64, is never
+    handed out, and is shared between instances of the few conventions used last. There is no
+    longest sequence: every position is computed when it is asked for, and its row has the same bits
+    whatever else is asked for.
 
     Parameters
     ----------
@@ -63,6 +67,8 @@ class Sinusoidal:
     base: float = field(default=10000.0, kw_only=True)
     layout: Layout = field(default="interleaved", kw_only=True)
 
+    _schedule: _frequencies.Schedule = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         d_model = _arrays.integer("d_model", self.d_model, least=1)
         if d_model % 2:
@@ -72,14 +78,11 @@ class Sinusoidal:
         base = _arrays.real("base", self.base)
         if not 0.0 < base < math.inf:
             raise ValueError(f"base must be finite and positive, got {base}")
-        if self.layout not in ("interleaved", "split"):
+        if not isinstance(self.layout, str) or self.layout not in ("interleaved", "split"):
             raise ValueError(f"layout must be 'interleaved' or 'split', got {self.layout!r}")
         object.__setattr__(self, "d_model", d_model)
         object.__setattr__(self, "base", base)
-
-    @functools.cached_property
-    def _schedule(self) -> _frequencies.Schedule:
-        return _frequencies.geometric(self.base, self.d_model // 2)
+        object.__setattr__(self, "_schedule", _frequencies.geometric(base, d_model // 2))
 
     def __reduce__(self) -> tuple[Callable[[], "Sinusoidal"], tuple[()]]:
         # Without what is prepared: it is made anew where the instance is unpickled.
@@ -99,18 +102,12 @@ class Sinusoidal:
         first = _arrays.start(start, rows, self._schedule.limit)
         threads = _workers.count(workers)
         out = _arrays.empty((rows, self.d_model), _arrays.float_dtype(dtype))
-        self._run(_backend.kernels.fill, (out,), first, None, threads)
+        self._write(out, first, None, threads)
         return out
 
     def fill(self, out: Array, *, start: SupportsIndex = 0, workers: SupportsIndex = 1) -> Array:
         """Fill `out` in place and return it: `posenc.fill`, prepared."""
-        plain = _arrays.output(out)
-        width = _arrays.width("out", plain)
-        if width != self.d_model:
-            raise ValueError(f"out must have last axis {self.d_model}, got shape {plain.shape}")
-        first = _arrays.start(start, plain.shape[-2], self._schedule.limit)
-        self._run(_backend.kernels.fill, (plain,), first, None, _workers.count(workers))
-        return out
+        return self._fill(out, _arrays.output(out), start, workers)
 
     def encode(
         self,
@@ -130,7 +127,7 @@ class Sinusoidal:
         plain = _arrays.output(out, shape, wanted)
         if not where.ndim:
             plain, where = plain[np.newaxis], where[np.newaxis]
-        self._run(_backend.kernels.fill, (plain,), 0.0, where, threads)
+        self._write(plain, 0.0, where, threads)
         return out
 
     def add(
@@ -144,7 +141,28 @@ class Sinusoidal:
         workers: SupportsIndex = 1,
     ) -> Array:
         """``x * scale + PE`` in one pass: `posenc.add`, prepared."""
-        x = _arrays.addend(x)
+        return self._add(_arrays.addend(x), start, positions, scale, out, workers)
+
+    def _fill(
+        self, out: Array, plain: Array, start: SupportsIndex, workers: SupportsIndex
+    ) -> Array:
+        """`fill` for an `out` that can be written, `plain` as an ndarray."""
+        if _arrays.width("out", plain) != self.d_model:
+            raise ValueError(f"out must have last axis {self.d_model}, got shape {plain.shape}")
+        first = _arrays.start(start, plain.shape[-2], self._schedule.limit)
+        self._write(plain, first, None, _workers.count(workers))
+        return out
+
+    def _add(
+        self,
+        x: Array,
+        start: SupportsIndex,
+        positions: npt.ArrayLike | None,
+        scale: float,
+        out: Array | None,
+        workers: SupportsIndex,
+    ) -> Array:
+        """`add` for an `x` that is an array of floats with two axes or more."""
         *lead, length, width = x.shape
         if width != self.d_model:
             raise ValueError(f"x must have last axis {self.d_model}, got shape {x.shape}")
@@ -155,9 +173,9 @@ class Sinusoidal:
                 raise ValueError(f"start must be 0 where positions are given, got {start}")
             where = _arrays.positions(positions, self._schedule.limit)
             where = _arrays.spread(where, (*lead, length))
-        factor = _arrays.real("scale", scale)
-        threads = _workers.count(workers)
         dtype = x.dtype.newbyteorder("=")
+        factor = _arrays.real("scale", scale, dtype)
+        threads = _workers.count(workers)
         if out is None:
             out = _arrays.empty(x.shape, dtype)
         plain = _arrays.output(out, x.shape, dtype)
@@ -166,42 +184,42 @@ class Sinusoidal:
         elif not _arrays.kernel_ready(x):
             np.copyto(plain, x)
             x = plain
-        self._run(_backend.kernels.add, (plain, x), first, where, threads, factor)
+        self._write(plain, first, where, threads, x, factor)
         return out
 
-    def _run(
+    def _write(
         self,
-        kernel: Callable[..., None],
-        arrays: tuple[Array, ...],
+        out: Array,
         start: float,
         positions: npt.NDArray[np.float64] | None,
         workers: int,
-        *factors: float,
+        x: Array | None = None,
+        scale: float = 1.0,
     ) -> None:
-        """``kernel(*arrays, *factors, start, positions, ...)``, in pieces and over threads."""
-        if not arrays[0].size:
+        """``out = PE``, or ``x * scale + PE``, in pieces and over threads."""
+        if not out.size:
             return
         turns, table, _ = self._schedule
-        gap = 1 if self.layout == "interleaved" else self.d_model // 2
+        paired = self.layout == "interleaved"
+        stream = out.nbytes > _STREAM
+        kernels = _backend.kernels
+        batches: list[Any] = _arrays.batches(out.ndim - 2, out, x, positions)
 
-        def work(batch: list[Any], at: Any, items: slice, rows: slice) -> None:
-            kernel(
-                *(array[items, rows] for array in batch),
-                *factors,
-                start + rows.start,
-                None if at is None else at[items, rows],
-                turns,
-                table,
-                gap,
-            )
+        def work(batch: int, items: slice, rows: slice) -> None:
+            pieces: list[Any] = [a if a is None else a[items, rows] for a in batches[batch]]
+            to, source, at = pieces
+            first = start + rows.start
+            if source is None:
+                kernels.fill(to, first, at, turns, table, paired, stream)
+            else:
+                kernels.add(to, source, first, at, turns, table, paired, stream, scale)
 
-        for *batch, at in _arrays.batches(arrays[0].ndim - 2, *arrays, positions):
-            items, length, width = batch[0].shape
-            row_bytes = width * batch[0].itemsize
-            _workers.run(functools.partial(work, batch, at), items, length, row_bytes, workers)
+        items, length, width = batches[0][0].shape
+        _workers.run(work, (len(batches), items, length), width * out.itemsize, workers)
 
 
-@functools.lru_cache(maxsize=16)
+# Typed: an argument that is refused must not be taken for an equal one that was not.
+@functools.lru_cache(maxsize=8, typed=True)
 def _cached(d_model: int, **convention: Any) -> Sinusoidal:
     return Sinusoidal(d_model, **convention)
 
@@ -307,8 +325,9 @@ def fill(
     >>> batch[1, 0]
     array([0.6569866 , 0.75390226, 0.06994285, 0.997551  ], dtype=float32)
     """
-    width = _arrays.width("out", _arrays.output(out))
-    return _prepared(width, convention).fill(out, start=start, workers=workers)
+    plain = _arrays.output(out)
+    prepared = _prepared(_arrays.width("out", plain), convention)
+    return prepared._fill(out, plain, start, workers)
 
 
 def encode(
@@ -421,4 +440,4 @@ def add(
     """
     x = _arrays.addend(x)
     prepared = _prepared(_arrays.width("x", x), convention)
-    return prepared.add(x, start=start, positions=positions, scale=scale, out=out, workers=workers)
+    return prepared._add(x, start, positions, scale, out, workers)
