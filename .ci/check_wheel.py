@@ -35,7 +35,9 @@ def main() -> None:
             )
             assert not libm, (name, libm)
             code = output("objdump", "-d", str(path))
-            assert not re.search(r"\bvf[n]?m(?:add|sub)", code), f"{name} contracts to FMA"
+            # The wider ones take the errors of exact products from it; same bits are for the tests.
+            if name == "_core":
+                assert not re.search(r"\bvf[n]?m(?:add|sub)", code), f"{name} needs FMA"
             if x86 and FORBIDDEN[name]:
                 wide = re.search(FORBIDDEN[name], code)
                 assert not wide, f"{name} uses {wide and wide[0]}"

@@ -67,10 +67,10 @@ ctypedef fused real:
 cdef enum:
     # Rows of a table before its anchors, and the distance of these.
     NEAR = 64
-    # Rows of a tile that is added to every item of a batch, at most, and its bytes, about: a
-    # level-2 cache holds it.
-    TILE = 32
-    TILE_BYTES = 1 << 18
+    # Bytes of a tile of rows that is added to every item of a batch, about: half a level-2 cache.
+    TILE = 1 << 19
+    # Bytes of output up to which a call goes on at once: no threads, no signals to wait for.
+    SMALL = 1 << 20
     # Runs of positions that are sorted by anchor at a time.
     WINDOW = 16384
 
@@ -510,7 +510,7 @@ cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs,
     anchor = 2 * e.n * sizeof(double)
     spill = 4 * e.n * itemsize
     tile = 2 * e.n * itemsize
-    space.tile_rows = max(1, min(rows, TILE, <Py_ssize_t> (TILE_BYTES // tile)))
+    space.tile_rows = max(1, min(rows, <Py_ssize_t> (TILE // tile)))
     tile *= space.tile_rows
     space.memory = malloc(
         anchor + spill + tile + runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t)))
@@ -527,6 +527,25 @@ cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs,
 def instruction_sets():
     """The instruction sets beyond the baseline that this processor runs."""
     return [name for name, runs in (("avx2", runs_avx2()), ("avx512", runs_avx512())) if runs]
+
+
+def ready(out, x, Py_ssize_t d_model):
+    cdef cnp.ndarray to, source
+    cdef char *first
+    cdef char *other
+    cdef Py_ssize_t size
+    if not (cnp.PyArray_CheckExact(out) and cnp.PyArray_CheckExact(x)):
+        return False
+    to, source = out, x
+    if not (cnp.PyArray_NDIM(to) == 3 == cnp.PyArray_NDIM(source)
+            and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(source)
+            and cnp.PyArray_TYPE(to) in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64)
+            and cnp.PyArray_ISCARRAY(to) and cnp.PyArray_ISCARRAY_RO(source)
+            and cnp.PyArray_DIM(to, 2) == d_model and cnp.PyArray_SAMESHAPE(to, source)):
+        return False
+    first, other, size = cnp.PyArray_BYTES(to), cnp.PyArray_BYTES(source), cnp.PyArray_NBYTES(to)
+    return 0 < size <= SMALL and (
+        first == other or first + size <= other or other + size <= first)
 
 
 def direct_rows(cnp.ndarray out not None, cnp.ndarray positions not None,

@@ -209,6 +209,8 @@ def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:
     One tuple of views where these axes merge in every array, else one for each index of all but the
     last of them. An array may be None, and stays so.
     """
+    if leading == 1:
+        return [arrays]
     merged = [a if a is None else _merged(a, leading) for a in arrays]
     if all(a is None or m is not None for a, m in zip(arrays, merged, strict=True)):
         return [tuple(merged)]
@@ -221,8 +223,8 @@ def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:
 
 def _merged(array: Array, leading: int) -> Array | None:
     """A view with a single axis in place of the ``leading`` first, where there is one."""
-    if leading == 1:
-        return array
+    if leading == 0:
+        return array[np.newaxis]
     shape, strides = array.shape, array.strides
     axes = [i for i in range(leading) if shape[i] > 1]
     if any(strides[i] != strides[j] * shape[j] for i, j in itertools.pairwise(axes)):
