@@ -1,6 +1,6 @@
-# How rows are written: run by run over an anchor, as they are or added to x.
+# How rows are written: run by run over an anchor, past the caches or into them.
 
-# How rows are written: as they are, or added to x * scale. Strides in bytes.
+# Rows go out as they are, or added to x * scale. Strides in bytes.
 cdef struct Target:
     Py_ssize_t stride
     Py_ssize_t x_stride
@@ -18,7 +18,7 @@ cdef struct Run:
     Py_ssize_t next
 
 
-# The same, past the caches where the stores of all four halves of rows are aligned alike.
+# `rotate`, past the caches where the stores of all four halves of rows are aligned alike.
 cdef void rotate_streaming(real *plus, real *minus, const double *anchor, const double *offset,
                            Py_ssize_t n, bint paired) noexcept nogil:
     cdef Py_ssize_t size = sizeof(real) * (2 if paired else 1)

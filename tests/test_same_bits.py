@@ -153,6 +153,10 @@ def test_add_is_the_numpy_expression(
     got = posenc.add(x, start=start, layout=layout, scale=scale)
     np.testing.assert_array_equal(got, expected)
     assert got.dtype == dtype
+    encoding = posenc.Sinusoidal(d_model, layout=layout)
+    for source, out in ((x, np.empty_like(x)), (x.copy(), None)):
+        got = encoding.add(source, start=start, scale=scale, out=source if out is None else out)
+        np.testing.assert_array_equal(got, expected)
     positions = start + np.arange(length)
     got = posenc.add(x, positions=positions, layout=layout, scale=scale)
     np.testing.assert_array_equal(got, expected)

@@ -94,3 +94,29 @@ def test_many_conventions_keep_few_prepared(backend: str) -> None:
         posenc.positional_encoding(1, 4, base=base)
     assert posenc.sinusoidal._cached.cache_info().currsize <= 16
     assert posenc._frequencies.geometric.cache_info().currsize <= 16
+
+
+def test_small_calls_are_checked_like_any_other(backend: str) -> None:
+    # One token's add takes a short way through the checks, where there is nothing to find.
+    encoding = posenc.Sinusoidal(8)
+    x = np.ones((1, 2, 8), np.float32)
+    good = encoding.add(x, start=5, out=np.empty_like(x))
+    np.testing.assert_array_equal(good, posenc.add(x, start=5))
+    read_only = np.empty_like(x)
+    read_only.flags.writeable = False
+    buffer = np.ones((1, 3, 8), np.float32)
+    calls: list[tuple[type[Exception], Callable[[], object]]] = [
+        (TypeError, lambda: encoding.add(x, out=np.empty((1, 2, 8)))),
+        (ValueError, lambda: encoding.add(x, out=np.empty((1, 3, 8), np.float32))),
+        (ValueError, lambda: encoding.add(x, out=read_only)),
+        (ValueError, lambda: encoding.add(buffer[:, :2], out=buffer[:, 1:])),
+        (ValueError, lambda: encoding.add(x, start=2**53, out=np.empty_like(x))),
+        (ValueError, lambda: encoding.add(x, workers=0, out=np.empty_like(x))),
+        (ValueError, lambda: posenc.Sinusoidal(6).add(x, out=np.empty_like(x))),
+        (TypeError, lambda: encoding.add(x.astype(">i4"), out=np.empty_like(x))),
+    ]
+    for error, call in calls:
+        with pytest.raises(error):
+            call()
+    swapped = x.astype(">f4")
+    np.testing.assert_array_equal(encoding.add(swapped, start=5, out=np.empty_like(x)), good)

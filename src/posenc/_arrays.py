@@ -40,7 +40,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """A fresh C-contiguous array whose data begins at a multiple of 64 bytes."""
     size = math.prod(shape) * dtype.itemsize
     buffer = np.empty(size + _ALIGNMENT, np.uint8)
-    first = -buffer.ctypes.data % _ALIGNMENT
+    first = -buffer.__array_interface__["data"][0] % _ALIGNMENT
     return buffer[first : first + size].view(dtype).reshape(shape)
 
 
@@ -196,6 +196,8 @@ def real(name: str, value: float, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
     """A real scalar, rounded once to the dtype, as a float; arrays are refused."""
     if not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
+    if type(value) is float and value.is_integer() and -(2**24) <= value <= 2**24:
+        return value  # exact in either dtype
     try:
         with np.errstate(all="ignore"):
             return float(dtype.type(value))
@@ -211,6 +213,8 @@ def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:
     """
     if leading == 1:
         return [arrays]
+    if leading == 0:
+        return [tuple(a if a is None else a[np.newaxis] for a in arrays)]
     merged = [a if a is None else _merged(a, leading) for a in arrays]
     if all(a is None or m is not None for a, m in zip(arrays, merged, strict=True)):
         return [tuple(merged)]
@@ -223,8 +227,6 @@ def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:
 
 def _merged(array: Array, leading: int) -> Array | None:
     """A view with a single axis in place of the ``leading`` first, where there is one."""
-    if leading == 0:
-        return array[np.newaxis]
     shape, strides = array.shape, array.strides
     axes = [i for i in range(leading) if shape[i] > 1]
     if any(strides[i] != strides[j] * shape[j] for i, j in itertools.pairwise(axes)):

@@ -39,8 +39,8 @@ _COSINE = (
 
 # Rows of a table before its anchors, and the distance of these.
 _NEAR = 64
-# Entries of a block of rows: a few temporaries of this many doubles stay in a level-2 cache.
-_BLOCK = 1 << 15
+# Entries of a block of rows: so many that NumPy's calls weigh little, so few that caches hold them.
+_BLOCK = 1 << 16
 # Runs over one anchor are turned as blocks where they have this many rows on average.
 _RUN = 8
 

@@ -40,6 +40,9 @@ def run(
     batches, items, rows = shape
     size = batches * items * rows * row_bytes
     workers = min(workers, size // _THREAD)
+    if workers <= 1 and size <= _PIECE and batches == 1:
+        work(0, slice(0, items), slice(0, rows))
+        return
     limit = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
     row_step = max(limit // (items * row_bytes) // _ROWS, 1) * _ROWS
     item_step = max(limit // (min(row_step, rows) * row_bytes), 1)
