@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -143,7 +144,7 @@ def test_add_is_the_numpy_expression(
     length: int,
     d_model: int,
     dtype: Dtype,
-    layout: str,
+    layout: Any,
     scale: float,
     seed: int,
 ) -> None:
