@@ -132,12 +132,14 @@ cdef void add_tiles(const Block *out, const Block *x, const double *positions, d
     cdef Py_ssize_t first, count, item, row, rows, size
     cdef char *to
     cdef const char *source
+    cdef const double *where = NULL
     to_tile.adds = to_tile.streams = False
     to_tile.stride = size = out.width * sizeof(real)
     for first from 0 <= first < out.rows by tile_rows:
         count = min(out.rows - first, tile_rows)
-        write_rows(<char *> tile, e, &to_tile, NULL if positions is NULL else positions + first,
-                   start + first, count, spill)
+        if positions is not NULL:
+            where = positions + first
+        write_rows(<char *> tile, e, &to_tile, where, start + first, count, spill)
         # contiguous rows are added as one
         rows = count if out.row_stride == size == x.row_stride else 1
         for item in range(out.items):
