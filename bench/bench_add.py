@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from rivals import BACKENDS, agree_to_the_bit, aligned, use
+from rivals import BACKENDS, agree_to_the_bit, aligned, group, use
 
 import posenc
 
@@ -70,10 +70,6 @@ class Work:
 
 
 CALLS = ["add", "add in place", "add scaled", "add packed"]
-
-
-def group(call: str, shape: tuple[int, ...], dtype: str) -> str:
-    return f"{call} {shape} {dtype}"
 
 
 @pytest.mark.parametrize(("shape", "dtype"), CASES)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rivals import BACKENDS, RIVALS, Rival, agree_to_the_bit, aligned, use
+from rivals import BACKENDS, RIVALS, Rival, agree_to_the_bit, aligned, group, use
 
 import posenc
 
@@ -17,10 +17,6 @@ CASES = [
     for dtype, shapes in SHAPES.items()
     for shape in shapes
 ]
-
-
-def group(call: str, shape: tuple[int, int], dtype: str) -> str:
-    return f"{call} {shape} {dtype}"
 
 
 @pytest.mark.parametrize(("shape", "dtype"), CASES)

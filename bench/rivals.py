@@ -25,6 +25,11 @@ class Rival(NamedTuple):
     dtypes: tuple[str, ...] = ("float32", "float64")
 
 
+def group(call: str, shape: tuple[int, ...], dtype: str) -> str:
+    """The name of what is compared: report.py reads it."""
+    return f"{call} {shape} {dtype}"
+
+
 def aligned(shape: tuple[int, ...], dtype: str) -> Array:
     """Memory like that of the library's own results, its pages already there."""
     array = _arrays.empty(shape, np.dtype(dtype))

@@ -1,6 +1,7 @@
 /* Stores past the caches, for outputs larger than these, and the exact product of two doubles.
  *
- * The loops below do what `rotate` and `add_row` of _core.pyx do, operation by operation, in the
+ * The loops below do what `rotate` of _rows.pxi and `add_scaled` of _runs.pxi do, operation by
+ * operation, in the
  * widest vectors of the build, over a range whose stores are aligned; `aligned_range` finds it.
  * A compiler without these instructions is told that there is none.
  */

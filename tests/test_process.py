@@ -177,6 +177,20 @@ def test_an_interrupt_of_the_wait_leaves_no_thread_behind(monkeypatch: pytest.Mo
     assert threading.active_count() == before
 
 
+def test_an_interrupt_of_the_start_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        posenc.positional_encoding(9000, 256, workers=3)
+    assert threading.active_count() == before
+
+
 def test_positions_that_change_meanwhile_give_rows_or_an_error(backend: str) -> None:
     positions = np.zeros(4000)
     stop = threading.Event()

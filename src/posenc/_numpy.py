@@ -1,6 +1,6 @@
-"""The kernels of _core.pyx in NumPy: the fallback where nothing is compiled, and a second opinion.
+"""The compiled kernels in NumPy: the fallback where nothing is compiled, and a second opinion.
 
-The same IEEE operations in the same order, so the same bits; _core.pyx says why each is there.
+The same IEEE operations in the same order, so the same bits; _rows.pxi says why each is there.
 """
 
 import functools
@@ -136,9 +136,6 @@ def _write_rows(
         distinct, which = np.unique(anchors, return_inverse=True)
         anchor = _anchor_rows(distinct, turns, table)
         _rotate(sines, cosines, anchor[:, which], _offset_rows(table, offsets))
-        # Not turned by 0: that would lose the sign of a zero.
-        still = np.flatnonzero(offsets == 0)
-        sines[still], cosines[still] = anchor[:, which[still]]
         return
     starts = [0, *stops[:-1]]
     anchor = _anchor_rows(anchors[starts], turns, table)
@@ -151,7 +148,7 @@ def _write_rows(
 
 
 def _anchors_of(positions: Floats) -> Floats:
-    """The position that each row is turned from: see anchor_of in _core.pyx."""
+    """The position that each row is turned from: see anchor_of in _rows.pxi."""
     size = np.abs(positions)
     whole = np.floor(size)
     anchors = np.copysign(np.floor((whole + 31.0) / _NEAR) * _NEAR, positions)

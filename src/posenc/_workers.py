@@ -8,8 +8,8 @@ from typing import SupportsIndex
 
 from . import _arrays
 
-# Bytes of output between two looks at signals: some tens of milliseconds. A multiple of these rows
-# keeps pieces from ending in the middle of a tile.
+# Bytes of output between two looks at signals: some tens of milliseconds. Pieces of fewer rows than
+# lie between two anchors would make many an anchor twice.
 _PIECE = 1 << 26
 _ROWS = 64
 # Bytes of output from which a thread is worth its start.
@@ -65,7 +65,11 @@ def _share(
 ) -> None:
     import threading  # here, as one thread is the rule and its import takes a millisecond
 
-    errors: list[BaseException] = []
+    errors: list[BaseException] = []  # the first of them is raised again below
+
+    def stop(error: BaseException) -> None:
+        pieces.clear()
+        errors.append(error)
 
     def drain() -> None:
         try:
@@ -75,25 +79,25 @@ def _share(
                 except IndexError:
                     return
                 work(*piece)
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            pieces.clear()
-            errors.append(error)
+        except BaseException as error:  # noqa: BLE001
+            stop(error)
 
-    threads = []
-    for _ in range(min(workers, len(pieces)) - 1):
-        thread = threading.Thread(target=drain)
-        try:
-            thread.start()
-        except RuntimeError:  # the system has no more of them: those there are will do
-            break
-        threads.append(thread)
+    threads: list[threading.Thread] = []
+    try:
+        for _ in range(min(workers, len(pieces)) - 1):
+            threads.append(threading.Thread(target=drain))
+            threads[-1].start()
+    except RuntimeError:  # the system has no more of them: those there are will do
+        threads.pop()
+    except BaseException as error:  # noqa: BLE001
+        stop(error)
     drain()
-    while threads:
+    while threads:  # whatever signal comes: no thread may outlive the call
         try:
-            threads[-1].join()
+            if threads[-1].ident is not None:
+                threads[-1].join()
             threads.pop()
-        except BaseException as error:  # noqa: BLE001 - a signal; no thread may outlive the call
-            pieces.clear()
-            errors.append(error)
+        except BaseException as error:  # noqa: BLE001
+            stop(error)
     if errors:
         raise errors[0]
