@@ -48,18 +48,23 @@ cdef extern from *:
     bint runs_avx2()
     bint runs_avx512()
 
-cdef extern from "_stream.h" nogil:
+cdef extern from "_vectors.h" nogil:
+    ctypedef struct Row:
+        char *out
+        const char *x
+        const char *next
+    ctypedef struct Range:
+        Py_ssize_t first
+        Py_ssize_t end
+    const size_t LINE
     const bint HAS_FMA
     double PRODUCT_ERROR(double a, double b, double product)
-    Py_ssize_t aligned_range(const void *to, Py_ssize_t size, Py_ssize_t count, Py_ssize_t *end)
-    void stream_rotate_float(float *, float *, const double *, const double *,
-                             Py_ssize_t n, bint paired, Py_ssize_t first, Py_ssize_t end)
-    void stream_rotate_double(double *, double *, const double *, const double *,
-                              Py_ssize_t n, bint paired, Py_ssize_t first, Py_ssize_t end)
-    void stream_add_float(float *, const float *, const float *, float scale,
-                          Py_ssize_t first, Py_ssize_t end)
-    void stream_add_double(double *, const double *, const double *, double scale,
-                           Py_ssize_t first, Py_ssize_t end)
+    Range turn_float(const Row *, const Row *, const double *anchor, const double *offset,
+                     Py_ssize_t n, float scale, bint paired, bint stream)
+    Range turn_double(const Row *, const Row *, const double *anchor, const double *offset,
+                      Py_ssize_t n, double scale, bint paired, bint stream)
+    Range stream_add_float(float *, const float *, const float *, float scale, Py_ssize_t count)
+    Range stream_add_double(double *, const double *, const double *, double, Py_ssize_t count)
     void stream_fence()
 
 ctypedef fused real:
@@ -139,7 +144,7 @@ cdef void add_tiles(const Block *out, const Block *x, const double *positions, d
         count = min(out.rows - first, tile_rows)
         if positions is not NULL:
             where = positions + first
-        write_rows(<char *> tile, e, &to_tile, where, start + first, count, spill)
+        write_rows(<char *> tile, NULL, e, &to_tile, where, start + first, count, spill)
         # contiguous rows are added as one
         rows = count if out.row_stride == size == x.row_stride else 1
         for item in range(out.items):
@@ -160,10 +165,15 @@ cdef struct Workspace:
     Py_ssize_t *heads
 
 
-# Room for an anchor's row, two spilled rows and a tile; for runs where there are positions.
+cdef size_t whole_lines(size_t size) noexcept:
+    return (size + LINE - 1) // LINE * LINE
+
+
+# Room for an anchor's row and two spilled rows; for a tile of at most `rows` and for `runs`, if any.
 cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs, size_t itemsize,
                  cnp.ndarray turns, cnp.ndarray table, bint paired) except -1:
     cdef size_t anchor, spill, tile
+    cdef char *aligned
     runs = min(runs, <Py_ssize_t> WINDOW)
     e.n = cnp.PyArray_DIM(turns, 1)
     e.paired = paired
@@ -172,20 +182,60 @@ cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs,
     e.farthest = <double> (NEAR * (cnp.PyArray_DIM(table, 0) - NEAR))
     e.smallest = 0.0
     e.held = NAN
-    anchor = 2 * e.n * sizeof(double)
-    spill = 4 * e.n * itemsize
+    # Each begins a line, which half of the loads would cross elsewhere.
+    anchor = whole_lines(2 * e.n * sizeof(double))
+    spill = whole_lines(4 * e.n * itemsize)
     tile = 2 * e.n * itemsize
-    space.tile_rows = max(1, min(rows, <Py_ssize_t> (TILE // tile)))
-    tile *= space.tile_rows
+    space.tile_rows = min(rows, <Py_ssize_t> max(1, TILE // tile))
+    tile = whole_lines(tile * space.tile_rows)
     space.memory = malloc(
-        anchor + spill + tile + runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t)))
+        LINE + anchor + spill + tile + runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t)))
     if space.memory is NULL:
         raise MemoryError("posenc: no memory for a few rows of scratch")
-    space.runs = <Run *> space.memory
-    space.heads = <Py_ssize_t *> (space.runs + runs)
-    e.anchor = <double *> (space.heads + 2 * runs)
-    space.spill = e.anchor + 2 * e.n
-    space.tile = <char *> space.spill + spill
+    aligned = <char *> (<size_t> (<char *> space.memory + LINE - 1) // LINE * LINE)
+    e.anchor = <double *> aligned
+    space.spill = aligned + anchor
+    space.tile = aligned + anchor + spill if rows else NULL
+    space.runs = <Run *> (aligned + anchor + spill + tile) if runs else NULL
+    space.heads = <Py_ssize_t *> (space.runs + runs) if runs else NULL
+    return 0
+
+
+cdef void write_blocks(const Block *out, const Block *x, const Block *positions, double start,
+                       Encoder *e, const Target *target, real *spill,
+                       const Workspace *space) noexcept nogil:
+    cdef Py_ssize_t item
+    if space.runs is not NULL:
+        write_positions(out, x, positions, e, target, spill, space.runs, space.heads)
+    elif space.tile is not NULL:
+        add_tiles(out, x, <const double *> positions.data, start, e, target, spill,
+                  <real *> space.tile, space.tile_rows)
+    else:
+        for item in range(out.items):
+            write_rows(out.data + item * out.item_stride, x.data + item * x.item_stride, e, target,
+                       NULL, start, out.rows, spill)
+
+
+cdef int write(cnp.ndarray array, const Block *out, const Block *x, double start,
+               cnp.ndarray positions, cnp.ndarray turns, cnp.ndarray table, bint paired,
+               const Target *target) except -1:
+    cdef Block where
+    cdef Encoder e
+    cdef Workspace space
+    cdef bint tiles = target.adds and out.items > 1, own = False
+    where.data = NULL
+    if positions is not None:
+        where = block_of(positions)
+        own = not tiles or where.item_stride != 0
+    prepare(&space, &e, out.rows if tiles and not own else 0,
+            out.items * out.rows if own else 0, cnp.PyArray_ITEMSIZE(array), turns, table, paired)
+    with nogil:
+        if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32:
+            write_blocks(out, x, &where, start, &e, target, <float *> space.spill, &space)
+        else:
+            write_blocks(out, x, &where, start, &e, target, <double *> space.spill, &space)
+    stream_fence()
+    free(space.memory)
     return 0
 
 
@@ -228,74 +278,24 @@ def direct_rows(cnp.ndarray out not None, cnp.ndarray positions not None,
 
 def fill(cnp.ndarray out not None, double start, cnp.ndarray positions,
          cnp.ndarray turns not None, cnp.ndarray table not None, bint paired, bint stream):
-    cdef bint single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32
-    cdef Block rows = block_of(out), where
+    cdef Block rows = block_of(out)
     cdef Target target
-    cdef Encoder e
-    cdef Workspace space
-    cdef Py_ssize_t item
     target.stride = rows.row_stride
     target.x_stride = 0
     target.scale = 1.0
     target.adds = False
     target.streams = stream
-    prepare(&space, &e, 0, 0 if positions is None else rows.items * rows.rows,
-            cnp.PyArray_ITEMSIZE(out), turns, table, paired)
-    if positions is not None:
-        where = block_of(positions)
-        with nogil:
-            if single:
-                write_positions(&rows, &rows, &where, &e, &target, <float *> space.spill,
-                                space.runs, space.heads)
-            else:
-                write_positions(&rows, &rows, &where, &e, &target, <double *> space.spill,
-                                space.runs, space.heads)
-    else:
-        with nogil:
-            for item in range(rows.items):
-                if single:
-                    write_rows(rows.data + item * rows.item_stride, &e, &target, NULL, start,
-                               rows.rows, <float *> space.spill)
-                else:
-                    write_rows(rows.data + item * rows.item_stride, &e, &target, NULL, start,
-                               rows.rows, <double *> space.spill)
-    stream_fence()
-    free(space.memory)
+    write(out, &rows, &rows, start, positions, turns, table, paired, &target)
 
 
 def add(cnp.ndarray out not None, cnp.ndarray x not None, double start, cnp.ndarray positions,
         cnp.ndarray turns not None, cnp.ndarray table not None, bint paired, bint stream,
         double scale):
-    cdef bint single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32
-    cdef Block rows = block_of(out), source = block_of(x), where
+    cdef Block rows = block_of(out), source = block_of(x)
     cdef Target target
-    cdef Encoder e
-    cdef Workspace space
-    cdef const double *shared = NULL
-    cdef bint own = False
-    if positions is not None:
-        where = block_of(positions)
-        own = where.item_stride != 0 or rows.items == 1
-        shared = <const double *> where.data
     target.stride = rows.row_stride
     target.x_stride = source.row_stride
     target.scale = scale
     target.adds = True
     target.streams = stream
-    prepare(&space, &e, 0 if own else rows.rows, rows.items * rows.rows if own else 0,
-            cnp.PyArray_ITEMSIZE(out), turns, table, paired)
-    with nogil:
-        if own and single:
-            write_positions(&rows, &source, &where, &e, &target, <float *> space.spill,
-                            space.runs, space.heads)
-        elif own:
-            write_positions(&rows, &source, &where, &e, &target, <double *> space.spill,
-                            space.runs, space.heads)
-        elif single:
-            add_tiles(&rows, &source, shared, start, &e, &target, <float *> space.spill,
-                      <float *> space.tile, space.tile_rows)
-        else:
-            add_tiles(&rows, &source, shared, start, &e, &target, <double *> space.spill,
-                      <double *> space.tile, space.tile_rows)
-    stream_fence()
-    free(space.memory)
+    write(out, &rows, &source, start, positions, turns, table, paired, &target)

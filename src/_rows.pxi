@@ -140,17 +140,18 @@ cdef const double *anchor_row(Encoder *e, double anchor) noexcept nogil:
     return e.anchor
 
 
-# A row as it stands.
+# A row as it stands, at the frequencies from `first` to `end`.
 cdef inline void place(real *restrict out, const double *restrict row, Py_ssize_t n,
-                       bint paired) noexcept nogil:
+                       bint paired, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t i
     if paired:
-        for i in range(n):
+        for i in range(first, end):
             out[2 * i] = <real> row[i]
             out[2 * i + 1] = <real> row[n + i]
     else:
-        for i in range(2 * n):
+        for i in range(first, end):
             out[i] = <real> row[i]
+            out[n + i] = <real> row[n + i]
 
 
 # The rows of positions anchor + k and anchor - k, by the addition theorems, at the frequencies from

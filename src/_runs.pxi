@@ -18,23 +18,6 @@ cdef struct Run:
     Py_ssize_t next
 
 
-# `rotate`, past the caches where the stores of all four halves of rows are aligned alike.
-cdef void rotate_streaming(real *plus, real *minus, const double *anchor, const double *offset,
-                           Py_ssize_t n, bint paired) noexcept nogil:
-    cdef Py_ssize_t size = sizeof(real) * (2 if paired else 1)
-    cdef Py_ssize_t end = n, other_end = n
-    cdef Py_ssize_t first = aligned_range(plus, size, n, &end)
-    if (first != aligned_range(minus, size, n, &other_end)
-            or (not paired and first != aligned_range(plus + n, size, n, &other_end))):
-        first = end = n
-    rotate(plus, minus, anchor, offset, n, paired, 0, first)
-    if real is float:
-        stream_rotate_float(plus, minus, anchor, offset, n, paired, first, end)
-    else:
-        stream_rotate_double(plus, minus, anchor, offset, n, paired, first, end)
-    rotate(plus, minus, anchor, offset, n, paired, end, n)
-
-
 cdef inline void add_scaled(real *restrict out, const real *restrict x, const real *restrict row,
                             real scale, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t j
@@ -43,68 +26,112 @@ cdef inline void add_scaled(real *restrict out, const real *restrict x, const re
 
 
 cdef inline void add_scaled_in_place(real *restrict x, const real *restrict row, real scale,
-                                     Py_ssize_t size) noexcept nogil:
+                                     Py_ssize_t first, Py_ssize_t end) noexcept nogil:
     cdef Py_ssize_t j
-    for j in range(size):
+    for j in range(first, end):
         x[j] = x[j] * scale + row[j]
+
+
+# Elements `first` to `end` of out = x * scale + row.
+cdef inline void add_part(real *out, const real *x, const real *row, real scale,
+                          Py_ssize_t first, Py_ssize_t end) noexcept nogil:
+    if out == x:
+        add_scaled_in_place(out, row, scale, first, end)
+    else:
+        add_scaled(out, x, row, scale, first, end)
 
 
 # out = x * scale + row, for a row or for several that are contiguous everywhere.
 cdef void add_row(real *out, const real *x, const real *row, Py_ssize_t size,
                   const Target *target) noexcept nogil:
     cdef real scale = <real> target.scale
-    cdef Py_ssize_t first, end = size
-    if out == x:
-        add_scaled_in_place(out, row, scale, size)
-    elif target.streams:
-        first = aligned_range(out, sizeof(real), size, &end)
-        add_scaled(out, x, row, scale, 0, first)
+    cdef Range done
+    done.first = done.end = 0
+    if target.streams and out != x:
         if real is float:
-            stream_add_float(out, x, row, scale, first, end)
+            done = stream_add_float(out, x, row, scale, size)
         else:
-            stream_add_double(out, x, row, scale, first, end)
-        add_scaled(out, x, row, scale, end, size)
+            done = stream_add_double(out, x, row, scale, size)
+    add_part(out, x, row, scale, 0, done.first)
+    add_part(out, x, row, scale, done.end, size)
+
+
+# The columns of a row that wait in `spill`.
+cdef void add_spilled(const Row *row, const real *spill, Py_ssize_t first, Py_ssize_t end,
+                      const Encoder *e, real scale) noexcept nogil:
+    cdef real *out = <real *> row.out
+    cdef const real *x = <const real *> row.x
+    if e.paired:
+        add_part(out, x, spill, scale, 2 * first, 2 * end)
     else:
-        add_scaled(out, x, row, scale, 0, size)
+        add_part(out, x, spill, scale, first, end)
+        add_part(out, x, spill, scale, e.n + first, e.n + end)
 
 
-# The rows of a run, two mirrored ones at a time.
-cdef void write_run(const Run *run, Encoder *e, const Target *target,
+# Columns `first` to `end` of what `turn` writes, one by one.
+cdef void turn_part(const Row *plus, const Row *minus, const double *anchor, const double *offset,
+                    Py_ssize_t first, Py_ssize_t end, const Encoder *e, const Target *target,
+                    real *spill) noexcept nogil:
+    cdef real *to = spill
+    cdef real *other = spill + 2 * e.n
+    if first == end:
+        return
+    if not target.adds and plus is not NULL:
+        to = <real *> plus.out
+    if not target.adds and minus is not NULL:
+        other = <real *> minus.out
+    if offset is NULL:
+        place(to, anchor, e.n, e.paired, first, end)
+    else:
+        rotate(to, other, anchor, offset, e.n, e.paired, first, end)
+    if target.adds and plus is not NULL:
+        add_spilled(plus, to, first, end, e, <real> target.scale)
+    if target.adds and minus is not NULL:
+        add_spilled(minus, other, first, end, e, <real> target.scale)
+
+
+# The row `offset` after an anchor's and the one before it, as far as they are wanted (not NULL);
+# without an offset the anchor's.
+cdef void turn(const Row *plus, const Row *minus, const double *anchor, const double *offset,
+               const Encoder *e, const Target *target, real *spill) noexcept nogil:
+    cdef Range done
+    if real is float:
+        done = turn_float(plus, minus, anchor, offset, e.n, <float> target.scale, e.paired,
+                          target.streams)
+    else:
+        done = turn_double(plus, minus, anchor, offset, e.n, target.scale, e.paired,
+                           target.streams)
+    turn_part(plus, minus, anchor, offset, 0, done.first, e, target, spill)
+    turn_part(plus, minus, anchor, offset, done.end, e.n, e, target, spill)
+
+
+# The rows of a run, two mirrored ones at a time; `next` is what will be read after them.
+cdef void write_run(const Run *run, const char *next, Encoder *e, const Target *target,
                     real *spill) noexcept nogil:
     cdef const double *anchor = anchor_row(e, run.anchor)
     cdef const double *offset
     cdef Py_ssize_t low = run.low, high = run.low + run.length - 1
-    cdef Py_ssize_t d = 2 * e.n, k
-    cdef real *plus
-    cdef real *minus
+    cdef Py_ssize_t last = max(high, -low), k
+    cdef Row plus, minus
     cdef bint up, down
-    for k in range(max(low, -high, 0), max(high, -low) + 1):
-        offset = e.table + d * k
+    plus.x = minus.x = NULL
+    for k in range(max(low, -high, 0), last + 1):
+        offset = e.table + 2 * e.n * k
         up = low <= k <= high
         down = 0 < k and low <= -k <= high
-        plus = minus = spill
+        plus.out = run.out + (k - low) * target.stride
+        minus.out = run.out - (k + low) * target.stride
         if target.adds:
-            minus = spill + d
-        else:
-            if up:
-                plus = <real *> (run.out + (k - low) * target.stride)
-            if down:
-                minus = <real *> (run.out - (k + low) * target.stride)
+            plus.x = run.x + (k - low) * target.x_stride
+            minus.x = run.x - (k + low) * target.x_stride
+            plus.next = plus.x + target.x_stride if k < high else next
+            minus.next = minus.x - target.x_stride if low < -k else next
         if k == 0:
-            place(plus, anchor, e.n, e.paired)
+            turn(&plus, NULL, anchor, NULL, e, target, spill)
         elif anchor == e.table and not down:
-            place(plus, offset, e.n, e.paired)
-        elif target.streams and not target.adds:
-            rotate_streaming(plus, minus, anchor, offset, e.n, e.paired)
+            turn(&plus, NULL, offset, NULL, e, target, spill)
         else:
-            rotate(plus, minus, anchor, offset, e.n, e.paired, 0, e.n)
-        if target.adds:
-            if up:
-                add_row(<real *> (run.out + (k - low) * target.stride),
-                        <const real *> (run.x + (k - low) * target.x_stride), plus, d, target)
-            if down:
-                add_row(<real *> (run.out - (k + low) * target.stride),
-                        <const real *> (run.x - (k + low) * target.x_stride), minus, d, target)
+            turn(&plus if up else NULL, &minus if down else NULL, anchor, offset, e, target, spill)
 
 
 cdef inline double at(const double *positions, double start, Py_ssize_t row) noexcept nogil:
@@ -127,15 +154,16 @@ cdef inline void find_run(Run *run, const double *positions, double start, Py_ss
 
 
 # `count` rows, run by run.
-cdef void write_rows(char *out, Encoder *e, const Target *target, const double *positions,
-                     double start, Py_ssize_t count, real *spill) noexcept nogil:
+cdef void write_rows(char *out, const char *x, Encoder *e, const Target *target,
+                     const double *positions, double start, Py_ssize_t count,
+                     real *spill) noexcept nogil:
     cdef Run run
     cdef Py_ssize_t row = 0
-    run.x = NULL
     while row < count:
         find_run(&run, positions, start, row, count)
         run.out = out + row * target.stride
-        write_run(&run, e, target, spill)
+        run.x = x + row * target.x_stride
+        write_run(&run, run.x + run.length * target.x_stride, e, target, spill)
         row += run.length
 
 
@@ -143,7 +171,8 @@ cdef void write_rows(char *out, Encoder *e, const Target *target, const double *
 # Run.next are the links, for each of `size` hashes of an anchor.
 cdef void write_window(Run *runs, Py_ssize_t count, Py_ssize_t *heads, Encoder *e,
                        const Target *target, real *spill) noexcept nogil:
-    cdef Py_ssize_t size = 1, i, head
+    cdef Py_ssize_t size = 1, i, head, next
+    cdef const Run *run
     while size < count:
         size *= 2
     for i in range(size):
@@ -155,5 +184,7 @@ cdef void write_window(Run *runs, Py_ssize_t count, Py_ssize_t *heads, Encoder *
     for i in range(count):
         head = (<int64_t> runs[i].anchor // NEAR) & (size - 1)
         while heads[head] >= 0:
-            write_run(&runs[heads[head]], e, target, spill)
-            heads[head] = runs[heads[head]].next
+            run = &runs[heads[head]]
+            heads[head] = run.next
+            next = run.next if run.next >= 0 else min(i + 1, count - 1)
+            write_run(run, runs[next].x, e, target, spill)
