@@ -74,10 +74,12 @@ ctypedef fused real:
 cdef enum:
     # Rows of a table before its anchors, and the distance of these.
     NEAR = 64
-    # Bytes of a tile of rows that is added to every item of a batch, about: half a level-2 cache.
-    TILE = 1 << 19
+    # Bytes of a tile of rows that is added to every item of a batch, about: what stays in a level-1
+    # cache, and where memory is what counts long stretches of it, half a level-2 cache.
+    TILE = 1 << 13
+    LONG_TILE = 1 << 19
     # Bytes of output up to which a call goes on at once: no threads, no signals to wait for.
-    SMALL = 1 << 20
+    SMALL = 1 << 24
     # Runs of positions that are sorted by anchor at a time.
     WINDOW = 16384
 
@@ -169,9 +171,9 @@ cdef size_t whole_lines(size_t size) noexcept:
     return (size + LINE - 1) // LINE * LINE
 
 
-# Room for an anchor's row and two spilled rows; for a tile of at most `rows` and for `runs`, if any.
+# Room for an anchor's row and two spilled rows; for a tile of at most `rows`, for `runs`, if any.
 cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs, size_t itemsize,
-                 cnp.ndarray turns, cnp.ndarray table, bint paired) except -1:
+                 cnp.ndarray turns, cnp.ndarray table, bint paired, bint streams) except -1:
     cdef size_t anchor, spill, tile
     cdef char *aligned
     runs = min(runs, <Py_ssize_t> WINDOW)
@@ -186,7 +188,7 @@ cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs,
     anchor = whole_lines(2 * e.n * sizeof(double))
     spill = whole_lines(4 * e.n * itemsize)
     tile = 2 * e.n * itemsize
-    space.tile_rows = min(rows, <Py_ssize_t> max(1, TILE // tile))
+    space.tile_rows = min(rows, <Py_ssize_t> max(1, (LONG_TILE if streams else TILE) // tile))
     tile = whole_lines(tile * space.tile_rows)
     space.memory = malloc(
         LINE + anchor + spill + tile + runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t)))
@@ -228,7 +230,8 @@ cdef int write(cnp.ndarray array, const Block *out, const Block *x, double start
         where = block_of(positions)
         own = not tiles or where.item_stride != 0
     prepare(&space, &e, out.rows if tiles and not own else 0,
-            out.items * out.rows if own else 0, cnp.PyArray_ITEMSIZE(array), turns, table, paired)
+            out.items * out.rows if own else 0, cnp.PyArray_ITEMSIZE(array), turns, table, paired,
+            target.streams)
     with nogil:
         if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32:
             write_blocks(out, x, &where, start, &e, target, <float *> space.spill, &space)

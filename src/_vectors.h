@@ -158,7 +158,9 @@ enum { PLACE, PLUS, MINUS, BOTH };
                 ptrdiff_t at = i + half * LANES;                                                   \
                 doubles sine = VECTOR(loadu_pd)(anchor + at);                                      \
                 doubles cosine = VECTOR(loadu_pd)(anchor + n + at);                                \
-                if (rows == PLACE) {                                                               \
+                if (rows == PLACE) { /* most often the table's, whose next row follows */          \
+                    _mm_prefetch((const char *)(anchor + 2 * n + at), _MM_HINT_T0);                \
+                    _mm_prefetch((const char *)(anchor + 3 * n + at), _MM_HINT_T0);                \
                     s[half] = sine;                                                                \
                     c[half] = cosine;                                                              \
                     continue;                                                                      \
@@ -171,8 +173,8 @@ enum { PLACE, PLUS, MINUS, BOTH };
                 t[half] = VECTOR(sub_pd)(sc, cs);                                                  \
                 d[half] = VECTOR(add_pd)(cc, ss);                                                  \
             }                                                                                      \
-            if (rows != MINUS) write_##real(&plus, s, c, n, i, scale, paired, adds, stream);        \
-            if (rows >= MINUS) write_##real(&minus, t, d, n, i, scale, paired, adds, stream);       \
+            if (rows != MINUS) write_##real(&plus, s, c, n, i, scale, paired, adds, stream);       \
+            if (rows >= MINUS) write_##real(&minus, t, d, n, i, scale, paired, adds, stream);      \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
