@@ -20,7 +20,7 @@ def instruction_sets() -> list[str]:
 def ready(out: object, x: object, d_model: int) -> bool:
     """Whether ``out`` and ``x`` may go to ``add`` at once and as they are; if not, it is for the
     checks in Python to say why. True for plain C-contiguous arrays of one dtype and shape
-    (batch, length, d_model), at most 1 MB, the same or apart, of which ``out`` is writeable.
+    (batch, length, d_model), at most 16 MB, the same or apart, of which ``out`` is writeable.
     """
 
 def direct_rows(

@@ -5,13 +5,16 @@ The same IEEE operations in the same order, so the same bits; _rows.pxi says why
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 P = ParamSpec("P")
+
+# To float32, entry by entry.
+_CAST: Final = "same_kind"
 
 _ROUND = 6755399441055744.0  # 1.5 * 2^52
 _ROUND_4 = 27021597764222976.0  # 1.5 * 2^54
@@ -39,10 +42,12 @@ _COSINE = (
 
 # Rows of a table before its anchors, and the distance of these.
 _NEAR = 64
-# Entries of a block of rows: so many that NumPy's calls weigh little, so few that caches hold them.
+# Pairs of a block of rows, and entries of a product: so many that NumPy's calls weigh little, so few
+# that the caches hold them.
 _BLOCK = 1 << 16
-# Runs over one anchor are turned as blocks where they have this many rows on average.
-_RUN = 8
+_PRODUCT = 1 << 14
+# Runs over one anchor are turned as such from this many entries on average.
+_RUN = 1 << 12
 
 
 # Like the compiled kernels, these signal nothing, whatever the caller's errstate is.
@@ -76,9 +81,10 @@ def fill(
     paired: bool,
     stream: bool,
 ) -> None:
-    for rows in _blocks(out.shape[1], turns.shape[1]):
+    encoder = _Encoder(turns, table, paired)
+    for rows in _blocks(out.shape[1], turns.shape[1], start):
         for item, batch in enumerate(out):
-            _write_rows(batch[rows], _at(item, rows, start, positions), turns, table, paired)
+            encoder.write(batch[rows], _at(item, rows, start, positions))
 
 
 @_silent
@@ -93,21 +99,32 @@ def add(
     stream: bool,
     scale: float,
 ) -> None:
+    encoder = _Encoder(turns, table, paired)
     factor = out.dtype.type(scale)
     shared = positions is None or positions.strides[0] == 0
-    for rows in _blocks(out.shape[1], turns.shape[1]):
+    for rows in _blocks(out.shape[1], turns.shape[1], start):
         tile = np.empty((rows.stop - rows.start, out.shape[2]), out.dtype)
         for item in range(len(out)):
             if item == 0 or not shared:
-                _write_rows(tile, _at(item, rows, start, positions), turns, table, paired)
-            np.multiply(x[item, rows], factor, out=out[item, rows])
-            np.add(out[item, rows], tile, out=out[item, rows])
+                encoder.write(tile, _at(item, rows, start, positions))
+            if factor == 1:
+                np.add(x[item, rows], tile, out=out[item, rows])
+            else:
+                np.multiply(x[item, rows], factor, out=out[item, rows])
+                np.add(out[item, rows], tile, out=out[item, rows])
 
 
-def _blocks(count: int, n: int) -> Iterator[slice]:
+def _blocks(count: int, n: int, start: float = 0.0) -> Iterator[slice]:
+    """Slices of `count` rows: as far as there are so many, the rows of anchors are kept together."""
     step = max(1, _BLOCK // n)
-    for first in range(0, count, step):
-        yield slice(first, min(first + step, count))
+    first = 0
+    stop = step
+    if step >= _NEAR:
+        step -= step % _NEAR
+        stop = int((_NEAR // 2 + 1 - start) % _NEAR) + step - _NEAR
+    while first < count:
+        yield slice(first, min(stop, count))
+        first, stop = stop, stop + step
 
 
 def _at(item: int, rows: slice, start: float, positions: Floats | None) -> Floats:
@@ -116,35 +133,93 @@ def _at(item: int, rows: slice, start: float, positions: Floats | None) -> Float
     return positions[item, rows]
 
 
-def _write_rows(
-    out: npt.NDArray[Any], positions: Floats, turns: Floats, table: Floats, paired: bool
-) -> None:
-    n = turns.shape[1]
-    sines, cosines = (out[:, 0::2], out[:, 1::2]) if paired else (out[:, :n], out[:, n:])
-    anchors = _anchors_of(positions)
-    offsets = (positions - anchors).astype(np.intp)
-    near = (anchors == 0.0) & (offsets >= 0)
-    if near.all():
-        sines[...], cosines[...] = _lead(table[offsets])
-        return
-    if not offsets.any():
-        sines[...], cosines[...] = _anchor_rows(anchors, turns, table)
-        return
-    changes = (np.diff(anchors) != 0.0) | (np.diff(offsets) != 1)
-    stops = [*(np.flatnonzero(changes) + 1).tolist(), len(out)]
-    if len(stops) * _RUN > len(out):
-        distinct, which = np.unique(anchors, return_inverse=True)
-        anchor = _anchor_rows(distinct, turns, table)
-        _rotate(sines, cosines, anchor[:, which], _offset_rows(table, offsets))
-        return
-    starts = [0, *stops[:-1]]
-    anchor = _anchor_rows(anchors[starts], turns, table)
-    low = offsets.min()
-    nearby = _offset_rows(table, np.arange(low, offsets.max() + 1))
-    for run, (first, stop) in enumerate(zip(starts, stops, strict=True)):
-        begin = offsets[first] - low
-        turned = nearby[:, begin : begin + stop - first]
-        _rotate(sines[first:stop], cosines[first:stop], anchor[:, run], turned)
+class _Encoder:
+    """What rows are made from; tables as they are needed, for one call."""
+
+    def __init__(self, turns: Floats, table: Floats, paired: bool) -> None:
+        self.turns = turns
+        self.table = table
+        self.paired = paired
+        self.step = max(1, _PRODUCT // (2 * turns.shape[1]))
+        self.offsets: dict[int, tuple[Floats, Floats]] = {}
+        # Memory to hold on to: to get it anew, and clear, costs more than the products in it.
+        self.products = np.empty((2, self.step, 2 * turns.shape[1]))
+
+    def write(self, out: npt.NDArray[Any], positions: Floats) -> None:
+        """The rows of `positions` into `out` (length, d_model)."""
+        anchors = _anchors_of(positions)
+        offsets = (positions - anchors).astype(np.intp)
+        if ((anchors == 0.0) & (offsets >= 0)).all():
+            self.place(out, *_lead(self.table[offsets]))
+            return
+        if not offsets.any():
+            self.place(out, *_anchor_rows(anchors, self.turns, self.table))
+            return
+        changes = (np.diff(anchors) != 0.0) | (np.diff(offsets) != 1)
+        stops = [*(np.flatnonzero(changes) + 1).tolist(), len(out)]
+        if len(stops) * _RUN > out.size:
+            distinct, which = np.unique(anchors, return_inverse=True)
+            sines, cosines = _anchor_rows(distinct, self.turns, self.table)[:, which]
+            u, v = _lead(self.table[np.abs(offsets)])
+            u = u * np.sign(offsets)[:, np.newaxis]
+            product = self.rows(sines, cosines) * self.rows(v, v)
+            np.add(product, self.rows(cosines, sines) * self.rows(u, -u), out=out, casting=_CAST)
+            return
+        starts = [0, *stops[:-1]]
+        sines, cosines = _anchor_rows(anchors[starts], self.turns, self.table)
+        swapped = self.rows(cosines, sines)
+        for run, anchor in enumerate(self.rows(sines, cosines)):
+            first = starts[run]
+            rows = out[first : stops[run]]
+            if anchors[first] == 0.0 and offsets[first] >= 0:
+                self.place(rows, *_lead(self.table[offsets[first : stops[run]]]))
+            else:
+                self.turn(rows, anchor, swapped[run], int(offsets[first]))
+
+    def turn(self, out: npt.NDArray[Any], anchor: Floats, swapped: Floats, low: int) -> None:
+        """The rows from `low` after an anchor on: two mirrored ones from the same products."""
+        high = low + len(out) - 1
+        if low <= 0 <= high:
+            out[-low] = anchor
+        least = max(low, -high, 1)
+        for chunk in range(least // self.step, max(high, -low) // self.step + 1):
+            cosines, sines = self.offset_rows(chunk)
+            base = chunk * self.step
+            begin, end = max(least, base), min(max(high, -low) + 1, base + self.step)
+            one, two = self.products[:, : end - begin]
+            np.multiply(anchor, cosines[begin - base : end - base], out=one)
+            np.multiply(swapped, sines[begin - base : end - base], out=two)
+            # those k of begin ... end - 1 whose row low <= k <= high is there, or -k likewise
+            first, stop = max(begin, low), min(end, high + 1)
+            if first < stop:
+                used = slice(first - begin, stop - begin)
+                to = out[first - low : stop - low]
+                np.add(one[used], two[used], out=to, casting=_CAST)
+            first, stop = max(begin, -high), min(end, 1 - low)
+            if first < stop:
+                used = slice(first - begin, stop - begin)
+                to = out[1 - stop - low : 1 - first - low][::-1]
+                np.subtract(one[used], two[used], out=to, casting=_CAST)
+
+    def offset_rows(self, chunk: int) -> tuple[Floats, Floats]:
+        """What multiplies an anchor and its swap, for `step` offsets."""
+        if chunk not in self.offsets:
+            near = self.table[chunk * self.step : min((chunk + 1) * self.step, _NEAR)]
+            sines, cosines = _lead(near)
+            self.offsets[chunk] = self.rows(cosines, cosines), self.rows(sines, -sines)
+        return self.offsets[chunk]
+
+    def rows(self, sines: Floats, cosines: Floats) -> Floats:
+        """Sines and cosines, each (m, n), in the order of the result, (m, 2 * n)."""
+        rows = np.empty((len(sines), 2 * self.turns.shape[1]))
+        self.place(rows, sines, cosines)
+        return rows
+
+    def place(self, out: npt.NDArray[Any], sines: Floats, cosines: Floats) -> None:
+        n = self.turns.shape[1]
+        first, second = (out[:, 0::2], out[:, 1::2]) if self.paired else (out[:, :n], out[:, n:])
+        first[...] = sines
+        second[...] = cosines
 
 
 def _anchors_of(positions: Floats) -> Floats:
@@ -172,28 +247,9 @@ def _anchor_rows(anchors: Floats, turns: Floats, table: Floats) -> Floats:
     return _lead(rows)
 
 
-def _offset_rows(table: Floats, offsets: npt.NDArray[np.intp]) -> Floats:
-    """Sines and cosines of offsets of either sign, shape (2, len(offsets), n)."""
-    rows = _lead(table[np.abs(offsets)])
-    rows[0, offsets < 0] *= -1.0
-    return rows
-
-
 def _lead(rows: Floats) -> Floats:
     """Sines and cosines in front: (m, 2, n) as (2, m, n)."""
     return rows.swapaxes(0, 1)
-
-
-def _rotate(
-    sines: npt.NDArray[Any], cosines: npt.NDArray[Any], anchor: Floats, offset: Floats
-) -> None:
-    """Rows turned from an anchor of their own each, or all from the same one."""
-    one = anchor[0] * offset[1]
-    two = anchor[1] * offset[0]
-    np.add(one, two, out=sines, casting="same_kind")
-    np.multiply(anchor[1], offset[1], out=one)
-    np.multiply(anchor[0], offset[0], out=two)
-    np.subtract(one, two, out=cosines, casting="same_kind")
 
 
 def _direct(positions: Floats, turns: Floats) -> Floats:

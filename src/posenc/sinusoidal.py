@@ -85,7 +85,7 @@ class Sinusoidal:
         object.__setattr__(self, "d_model", d_model)
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "_schedule", _frequencies.geometric(base, d_model // 2))
-        object.__setattr__(self, "_near", self._schedule.limit - 2.0**20)
+        object.__setattr__(self, "_near", self._schedule.limit - 2.0**21)
 
     def __reduce__(self) -> tuple[Callable[[], "Sinusoidal"], tuple[()]]:
         # Without what is prepared: it is made anew where the instance is unpickled.
