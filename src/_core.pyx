@@ -266,17 +266,17 @@ def ready(out, x, Py_ssize_t d_model):
         first == other or first + size <= other or other + size <= first)
 
 
-def direct_rows(cnp.ndarray out not None, cnp.ndarray positions not None,
-                cnp.ndarray turns not None):
-    cdef double *rows = <double *> cnp.PyArray_DATA(out)
-    cdef const double *where = <const double *> cnp.PyArray_DATA(positions)
-    cdef const double *frequencies = <const double *> cnp.PyArray_DATA(turns)
-    cdef Py_ssize_t n = cnp.PyArray_DIM(turns, 1), count = cnp.PyArray_DIM(positions, 0), row
-    cdef double smallest
+def tabulate(cnp.ndarray table not None, cnp.ndarray turns not None, double reach):
+    cdef double *rows = <double *> cnp.PyArray_DATA(table)
+    cdef double *frequencies = <double *> cnp.PyArray_DATA(turns)
+    cdef Py_ssize_t n = cnp.PyArray_DIM(turns, 1), count = cnp.PyArray_DIM(table, 0), row
+    cdef double smallest, position
     with nogil:
+        halve(frequencies + n, frequencies + 2 * n, frequencies, n)
         smallest = smallest_of(frequencies, n)
         for row in range(count):
-            direct(rows + 2 * row * n, where[row], frequencies, n, smallest)
+            position = row if row < NEAR else NEAR * (row - NEAR + 1)
+            direct(rows + 2 * row * n, min(position, reach), frequencies, n, smallest)
 
 
 def fill(cnp.ndarray out not None, double start, cnp.ndarray positions,

@@ -94,6 +94,17 @@ cdef inline void sine_cosine(
         cosines[i] = -quarter * s if odd == 1.0 else sign * c
 
 
+# The halves of frequencies (Dekker 1971).
+cdef void halve(double *restrict uppers, double *restrict lowers, const double *restrict turns,
+                Py_ssize_t n) noexcept nogil:
+    cdef double spread
+    cdef Py_ssize_t i
+    for i in range(n):
+        spread = 134217729.0 * turns[i]
+        uppers[i] = spread - (spread - turns[i])
+        lowers[i] = turns[i] - uppers[i]
+
+
 cdef void direct(double *row, double position, const double *turns, Py_ssize_t n,
                  double smallest) noexcept nogil:
     # Below, an error of a product may be subnormal, and Dekker's then is another double.

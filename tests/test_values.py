@@ -310,7 +310,7 @@ def test_int_and_float_bases_are_the_same(backend: str) -> None:
 def test_frequencies_are_exact_to_twice_the_precision_of_a_double(
     d_model: int, base: float
 ) -> None:
-    turns = _frequencies._geometric_turns(base, d_model // 2)
+    turns = _frequencies.geometric(base, d_model // 2).turns
     assert (turns[1] + turns[2] == turns[0]).all()
     for pair in {0, 1, d_model // 4, d_model // 2 - 1}:
         exact = mpmath.mpf(base) ** (mpmath.mpf(-2 * pair) / d_model) * 2 / mpmath.pi

@@ -23,10 +23,12 @@ def ready(out: object, x: object, d_model: int) -> bool:
     (batch, length, d_model), at most 16 MB, the same or apart, of which ``out`` is writeable.
     """
 
-def direct_rows(
-    out: npt.NDArray[np.float64], positions: npt.NDArray[np.float64], turns: npt.NDArray[np.float64]
-) -> None:
-    """Sines and cosines of ``positions`` (m,) into ``out`` (m, 2, n), both C-contiguous."""
+def tabulate(table: npt.NDArray[np.float64], turns: npt.NDArray[np.float64], reach: float) -> None:
+    """All of ``table`` (m, 2, n), and the halves in ``turns`` (4, n) of the frequencies there.
+
+    Positions beyond ``reach`` cannot be resolved and are asked for by nobody: in their place stands
+    one that is no NaN.
+    """
 
 def fill(
     out: npt.NDArray[Any],

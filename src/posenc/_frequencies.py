@@ -2,7 +2,8 @@
 
 import decimal
 import functools
-from typing import NamedTuple
+import math
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +19,17 @@ _ANCHORS = 32
 _LARGEST_POSITION = 2.0**53
 _MOST_TURNS = 2.0**53
 
-# Bits of the mantissas while frequencies are multiplied up, and the factor of Dekker's split.
+# A double beyond overflows in Dekker's split.
+_LARGEST_SPLIT = 2.0**996
+
+# Bits of the mantissas while frequencies are multiplied up.
 _BITS = 192
-_SPLIT = 134217729.0
+
+# A positive number as an integer of `_BITS` bits and the power of two that scales it.
+Scaled: TypeAlias = tuple[int, int]
 
 # 2 / pi to 64 digits, and a context whose precision is ours whatever the caller's is.
+_ONE = decimal.Decimal(1)
 _PER_RADIAN = decimal.Decimal("0.6366197723675813430755350534900574481378385829618257949906693762")
 _EXACT = decimal.Context(
     prec=64,
@@ -58,51 +65,58 @@ class Schedule(NamedTuple):
 @functools.lru_cache(maxsize=8)
 def geometric(base: float, count: int) -> Schedule:
     """The schedule of ``base ** (-i / count)`` for i = 0 ... count - 1."""
-    turns = _geometric_turns(base, count)
-    if not np.isfinite(turns).all():
-        raise ValueError(f"base must be larger, its frequencies overflow, got {base}")
-    reach = float(np.floor(_MOST_TURNS / turns[0].max()))
+    try:
+        nearest, left = _geometric_turns(base, count)
+        fastest = max(nearest)
+        if fastest > _LARGEST_SPLIT:
+            raise OverflowError
+    except OverflowError:
+        raise ValueError(f"base must be larger, its frequencies overflow, got {base}") from None
+    turns = np.empty((4, count))
+    turns[0], turns[3] = nearest, left
+    reach = _MOST_TURNS // fastest
     # Beyond the table, a row's anchor lies up to 31 positions further out than the row.
     limit = min(_LARGEST_POSITION, reach if reach < _NEAR else max(_NEAR - 1.0, reach - 31.0))
-    anchors = np.arange(1.0, _ANCHORS + 1) * _NEAR
-    # Positions out of reach are asked for by nobody; in their place stands one that is no NaN.
-    positions = np.minimum(np.concatenate([np.arange(float(_NEAR)), anchors]), reach)
-    table = _arrays.empty((len(positions), 2, count), np.dtype(np.float64))
-    _backend.kernels.direct_rows(table, positions, turns)
+    table = _arrays.empty((_NEAR + _ANCHORS, 2, count), np.dtype(np.float64))
+    _backend.kernels.tabulate(table, turns, reach)
     return Schedule(turns, table, limit)
 
 
-def _geometric_turns(base: float, count: int) -> npt.NDArray[np.float64]:
-    """Quarter turns per position, each the two doubles nearest to the exact value.
+def _geometric_turns(base: float, count: int) -> tuple[list[float], list[float]]:
+    """Quarter turns per position, as the two doubles nearest to the exact value.
 
     At position 2^53 an error of 2^-106 in a frequency is one of 2^-53 in the angle, so products of
-    double-doubles (2^-104 each) would not do: mantissas are integers of 192 bits here.
+    double-doubles (2^-104 each) would not do: mantissas are integers of 192 bits here, and what is
+    rounded are their exact products.
     """
     context = _EXACT.copy()  # for this thread alone
     exponent = context.divide(decimal.Decimal(-1), decimal.Decimal(count))
-    ratio, ratio_shift = _mantissa(context.power(decimal.Decimal.from_float(base), exponent))
-    value, shift = _mantissa(_PER_RADIAN)
-    nearest, left, shifts = [], [], []
+    ratio = _mantissa(context.power(decimal.Decimal.from_float(base), exponent))
+    # every frequency is one of some sqrt(count) leaps times one of as many steps
+    width = 1 << count.bit_length() // 2
+    *steps, leap = _powers(_mantissa(_ONE), ratio, width + 1)
+    leaps = _powers(_mantissa(_PER_RADIAN), leap, -(-count // width))
+    products = [(a * b, i + j) for a, i in leaps for b, j in steps][:count]
+    nearest = [math.ldexp(float(a), i) for a, i in products]
+    left = [math.ldexp(float(a - int(float(a))), i) for a, i in products]
+    return nearest, left
+
+
+def _powers(first: Scaled, ratio: Scaled, count: int) -> list[Scaled]:
+    """``first * ratio ** i`` for i = 0 ... count - 1."""
+    value, shift = first
+    factor, factor_shift = ratio
+    powers = []
     for _ in range(count):
-        high = float(value)
-        nearest.append(high)
-        left.append(float(value - int(high)))
-        shifts.append(shift)
-        value *= ratio
+        powers.append((value, shift))
+        value *= factor
         excess = value.bit_length() - _BITS
         value >>= excess
-        shift += ratio_shift + excess
-    turns = np.empty((4, count))
-    with np.errstate(all="ignore"):
-        turns[0] = np.ldexp(nearest, shifts)
-        spread = _SPLIT * turns[0]
-        turns[1] = spread - (spread - turns[0])
-        turns[2] = turns[0] - turns[1]
-        turns[3] = np.ldexp(left, shifts)
-    return turns
+        shift += factor_shift + excess
+    return powers
 
 
-def _mantissa(number: decimal.Decimal) -> tuple[int, int]:
+def _mantissa(number: decimal.Decimal) -> Scaled:
     """A positive number as an integer of 192 bits, cut off there, and a power of two to scale it."""
     numerator, denominator = number.as_integer_ratio()
     shift = numerator.bit_length() - denominator.bit_length() - _BITS - 1

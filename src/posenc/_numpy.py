@@ -66,9 +66,14 @@ def ready(out: object, x: object, d_model: int) -> bool:
 
 
 @_silent
-def direct_rows(out: Floats, positions: Floats, turns: Floats) -> None:
-    for rows in _blocks(len(positions), turns.shape[1]):
-        out[rows] = _direct(positions[rows], turns)
+def tabulate(table: Floats, turns: Floats, reach: float) -> None:
+    spread = _SPLIT * turns[0]
+    turns[1] = spread - (spread - turns[0])
+    turns[2] = turns[0] - turns[1]
+    anchors = _NEAR * np.arange(1.0, len(table) - _NEAR + 1)
+    positions = np.minimum(np.concatenate([np.arange(float(_NEAR)), anchors]), reach)
+    for rows in _blocks(len(table), turns.shape[1]):
+        table[rows] = _direct(positions[rows], turns)
 
 
 @_silent
