@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import SupportsIndex
@@ -94,8 +95,11 @@ def _share(
     drain()
     while threads:  # whatever signal comes: no thread may outlive the call
         try:
-            if threads[-1].ident is not None:
-                threads[-1].join()
+            for _ in range(50):  # start() may have been interrupted, and the thread about to begin
+                if threads[-1].ident is not None:
+                    threads[-1].join()
+                    break
+                time.sleep(0.01)
             threads.pop()
         except BaseException as error:  # noqa: BLE001
             stop(error)
