@@ -1,21 +1,20 @@
 """The tables of README.md and bench/README.md and the picture, from pytest-benchmark's JSON.
 
-    pytest bench --benchmark-json=bench.json && python bench/report.py bench.json
-
-Each cell is a rival's median time divided by posenc's: above 1 posenc is faster, below it loses.
+A ratio is a rival's median time divided by posenc's in the same pass, and of that the median over
+the passes: above 1 posenc is faster, below it loses.
 """
 
-import argparse
 import importlib.metadata
-import importlib.util
 import json
+import math
 import re
-from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
+from rivals import INSTALLED
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -23,66 +22,143 @@ import matplotlib.pyplot as plt
 import posenc
 
 ROOT = Path(__file__).parents[1]
-COLUMNS = {
-    "floor": ("out.fill", "np.copyto"),
-    "cached table": ("cached table",),
-    "NumPy float32": ("NumPy float32",),
-    "NumPy float64": ("NumPy float64",),
-    "torch": ("torch tutorial",),
-    "posenc, NumPy backend": ("posenc numpy",),
-}
 MARKS = ("<!-- benchmark -->", "<!-- /benchmark -->")
+NUMPY = "posenc numpy"
+
+Rows = dict[str, list[float]]  # the figures of all passes, by row
+Groups = dict[str, Rows]
 
 # What the first screen shows; bench/README.md has the rest.
 SELECTION = [
     "fill (512, 512) float32",
-    "fill (2048, 1024) float32",
     "fill (32768, 1024) float32",
-    "positional_encoding (2048, 1024) float64",
+    "fill (2048, 1024) float64",
     "add (1, 1, 512) float32",
     "add (32, 64, 256) float32",
     "add (8, 2048, 1024) float32",
     "add in place (8, 2048, 1024) float32",
     "add scaled (8, 2048, 1024) float32",
     "add packed (8, 2048, 1024) float32",
+    "encode fractional (8192, 512) float32",
 ]
+COLUMNS = {
+    "floor": ("out.fill", "np.copyto"),
+    "cached table": ("cached table",),
+    "NumPy float32": ("NumPy float32",),
+    "NumPy float64": ("NumPy float64",),
+    "torch": ("torch",),
+    "posenc, NumPy backend": (NUMPY,),
+}
+
+# The rival that each build is held against, and how much longer than it the first trial of such
+# kernels took on SSE2, AVX2 and AVX-512: no build may be slower than that.
+BUILDS = {"baseline": "baseline (SSE2)", "avx2": "AVX2", "avx512": "AVX-512"}
+TRIALS: dict[str, tuple[str, tuple[float, ...]]] = {
+    "fill (512, 512) float32": ("out.fill", (3.19, 1.97, 1.06)),
+    "fill (2048, 1024) float32": ("out.fill", (3.25, 2.13, 1.37)),
+    "fill (32768, 1024) float32": ("out.fill", (1.46, 1.09, 0.85)),
+    "fill (2048, 1024) float64": ("out.fill", (1.66, 1.28, 1.11)),
+    "add (1, 1, 512) float32": ("cached table", (0.65, 0.65, 0.65)),
+    "add (32, 64, 256) float32": ("cached table", (0.97, 0.78, 0.76)),
+    "add (8, 2048, 1024) float32": ("np.copyto", (0.99, 0.92, 0.88)),
+    "add (1, 32768, 1024) float32": ("cached table", (0.88, 0.63, 0.74)),
+    "add in place (8, 2048, 1024) float32": ("cached table", (1.2, 1.05, 1.05)),
+    "add scaled (8, 2048, 1024) float32": ("np.copyto", ()),
+    "add packed (8, 2048, 1024) float32": ("np.copyto", ()),
+    "add random (8, 2048, 1024) float32": ("np.copyto", ()),
+    "encode fractional (8192, 512) float32": ("NumPy float32", (1.9, 0.9, 0.5)),
+}
 
 
-def medians(report: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Seconds by group and by name."""
-    groups: dict[str, dict[str, float]] = defaultdict(dict)
-    for benchmark in report["benchmarks"]:
-        groups[benchmark["group"]][benchmark["name"]] = benchmark["stats"]["median"]
-    return dict(groups)
+def write(passes: list[Path], folder: Path) -> None:
+    """Write the two pages and the picture into `folder`, laid out as the repository is."""
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in passes]
+    sections = collect(reports)
+    groups = {name: rows for section in sections.values() for name, rows in section.items()}
+    rows = [row.removeprefix("posenc ") for row in next(iter(sections["Tables"].values()))]
+    best = next(build for build in ("avx512", "avx2", "baseline", "numpy") if build in rows)
+    ours = f"posenc {best}"
+    where = f"posenc {posenc.__version__} ({best}), {versions(reports[0])}."
+    chosen = {name: groups[name] for name in SELECTION}
+    (folder / "bench").mkdir(parents=True, exist_ok=True)
+    put(folder, "README.md", [where, table(chosen, ours, COLUMNS)])
+    blocks = [where]
+    for section, of_section in sections.items():
+        timed = section != "In a fresh process"
+        blocks += [f"### {section}", (table if timed else figures)(of_section, ours)]
+    blocks += ["### Instruction sets", builds(groups, [b for b in BUILDS if b in rows])]
+    put(folder, "bench/README.md", blocks)
+    plot(groups, ours, folder / "bench" / "speed.png")
 
 
-def table(groups: dict[str, dict[str, float]], best: str) -> str:
-    columns = [
-        c for c, names in COLUMNS.items() if any(n in g for g in groups.values() for n in names)
-    ]
-    lines = [
-        "| work | posenc | " + " | ".join(columns) + " |",
-        "|---|---:|" + "---:|" * len(columns),
-    ]
-    for group, times in sorted(groups.items(), key=lambda item: order(item[0])):
-        ours = times[f"posenc {best}"]
-        cells = [cell(times, COLUMNS[column], ours) for column in columns]
-        lines.append(f"| {group} | {duration(ours)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def collect(reports: list[dict[str, Any]]) -> dict[str, Groups]:
+    sections: dict[str, Groups] = {}
+    for report in reports:
+        for benchmark in report["benchmarks"]:
+            extra = benchmark["extra_info"]
+            rows = sections.setdefault(extra["section"], {}).setdefault(benchmark["group"], {})
+            figure = extra.get("figure", benchmark["stats"]["median"])
+            rows.setdefault(benchmark["name"], []).append(figure)
+    return sections
 
 
-def order(group: str) -> tuple[int, bool, int]:
-    calls = ["fill", "positional_encoding", "add", "add in place", "add scaled", "add packed"]
-    call, shape, dtype = re.fullmatch(r"(.*) \((.*)\) (.*)", group).groups()  # type: ignore[union-attr]
-    return calls.index(call), dtype == "float64", int(np.prod([int(n) for n in shape.split(",")]))
+def ratio(rows: Rows, rival: str, ours: str) -> float:
+    return median(t / o for t, o in zip(rows[rival], rows[ours], strict=True))
 
 
-def cell(times: dict[str, float], names: tuple[str, ...], ours: float) -> str:
-    for name in names:
-        if name in times:
-            ratio = times[name] / ours
-            return f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.3g}"
-    return ""
+def table(groups: Groups, ours: str, columns: dict[str, tuple[str, ...]] | None = None) -> str:
+    columns = columns or {heading(row): (row,) for row in rivals(groups)}
+    lines = []
+    for name, rows in groups.items():
+        cells = []
+        for among in columns.values():
+            row = next((row for row in among if row in rows and row != ours), None)
+            cells.append(number(ratio(rows, row, ours)) if row else "")
+        lines.append([name, duration(median(rows[ours])), *cells])
+    return markdown(["work", "posenc", *columns], lines)
+
+
+def figures(groups: Groups, ours: str) -> str:
+    """Not ratios, as some are 0."""
+    columns = rivals(groups)
+    lines = []
+    for name, rows in groups.items():
+        show = megabytes if name.startswith("memory") else duration
+        cells = [show(median(rows[row])) if row in rows else "" for row in (ours, *columns)]
+        lines.append([name, *cells])
+    return markdown(["", "posenc", *map(heading, columns)], lines)
+
+
+def builds(groups: Groups, present: list[str]) -> str:
+    lines = []
+    for name, (rival, trial) in TRIALS.items():
+        cells = []
+        for build in present:
+            cell = number(ratio(groups[name], rival, f"posenc {build}"))
+            if trial:
+                cell += f" ({1 / trial[list(BUILDS).index(build)]:.2f})"
+            cells.append(cell)
+        lines.append([name, rival, *cells])
+    return markdown(["work", "rival", *(BUILDS[build] for build in present)], lines)
+
+
+def rivals(groups: Groups) -> list[str]:
+    """The rows but posenc's, in their order; the NumPy backend last."""
+    names = dict.fromkeys(name for rows in groups.values() for name in rows)
+    return [*(name for name in names if not name.startswith("posenc ")), NUMPY]
+
+
+def heading(row: str) -> str:
+    return "posenc, NumPy backend" if row == NUMPY else row
+
+
+def markdown(head: list[str], lines: Iterable[list[str]]) -> str:
+    bar = [":--" if name in ("", "work", "rival") else "--:" for name in head]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, bar, *lines))
+
+
+def number(ratio: float) -> str:
+    return f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.3g}"
 
 
 def duration(seconds: float) -> str:
@@ -92,59 +168,55 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def plot(groups: dict[str, dict[str, float]], best: str, path: Path) -> None:
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-    for axis, call, names in (
-        (axes[0], "fill", ["out.fill", "NumPy float32", "torch tutorial", "NumPy float64"]),
-        (axes[1], "add", ["np.copyto", "cached table"]),
-    ):
-        of_call = {}
-        for group, times in groups.items():
-            match = re.fullmatch(rf"{call} \((.*)\) float32", group)
-            if match:
-                of_call[4 * int(np.prod([int(n) for n in match[1].split(",")]))] = times
-        sizes = sorted(of_call)
-        for name in [*names, "posenc numpy"]:
-            known = [s for s in sizes if name in of_call[s]]
-            if known:
-                ratios = [of_call[s][name] / of_call[s][f"posenc {best}"] for s in known]
-                axis.loglog(known, ratios, "o-", label=name)
-        axis.axhline(1, color="black", linewidth=0.8)
-        axis.set(xlabel="bytes of output", ylabel="time / posenc's time", title=f"{call}, float32")
-        axis.legend(fontsize=8)
-        axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("json", type=Path, help="what pytest --benchmark-json wrote")
-    report = json.loads(parser.parse_args().json.read_text())
-    groups = medians(report)
-    backends = {name for times in groups.values() for name in times if name.startswith("posenc ")}
-    best = next(b for b in ("avx512", "avx2", "baseline", "numpy") if f"posenc {b}" in backends)
-    where = f"posenc {posenc.__version__} ({best}), {versions(report)}."
-    chosen = {group: groups[group] for group in SELECTION}
-    write(ROOT / "README.md", f"{where}\n\n{table(chosen, best)}")
-    write(ROOT / "bench" / "README.md", f"{where}\n\n{table(groups, best)}")
-    plot(groups, best, ROOT / "bench" / "speed.png")
+def megabytes(size: float) -> str:
+    return f"{size / 1e6:.1f} MB"
 
 
 def versions(report: dict[str, Any]) -> str:
     """What the figures were measured with."""
     machine = report["machine_info"]
-    names = ["numpy", *(n for n in ("torch", "numba", "jax") if importlib.util.find_spec(n))]
-    packages = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in names)
+    packages = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("numpy", *INSTALLED))
     return f"{packages}, Python {machine['python_version']}, {machine['cpu']['brand_raw']}"
 
 
-def write(path: Path, text: str) -> None:
-    """Put the text between the marks of a page."""
-    page = path.read_text(encoding="utf-8")
-    before, _, rest = page.partition(MARKS[0])
+def put(folder: Path, page: str, blocks: list[str]) -> None:
+    """Put the blocks between the marks of a page."""
+    before, _, rest = (ROOT / page).read_text(encoding="utf-8").partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
-    path.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")
+    text = "\n\n".join([before + MARKS[0], *blocks, MARKS[1] + after])
+    (folder / page).write_text(text, encoding="utf-8")
 
 
-if __name__ == "__main__":
-    main()
+def plot(groups: Groups, ours: str, path: Path) -> None:
+    """Above the rivals' times over posenc's, below the bytes moved; both over the output's size."""
+    figure, axes = plt.subplots(2, 2, figsize=(10, 6.4), sharex="col", layout="constrained")
+    for (above, below), call, floor, passes in (
+        (axes[:, 0], "fill", "out.fill", 1),
+        (axes[:, 1], "add", "np.copyto", 2),  # what is read counts too
+    ):
+        of_call = {
+            name: 4 * math.prod(map(int, match[1].split(",")))
+            for name in groups
+            if (match := re.fullmatch(rf"{call} \((.*)\) float32", name))
+        }
+        for row in rivals({name: groups[name] for name in of_call}):
+            line = {
+                size: ratio(groups[name], row, ours)
+                for name, size in of_call.items()
+                if row in groups[name]
+            }
+            above.loglog(line.keys(), line.values(), "o-", markersize=4, label=heading(row))
+        above.axhline(1, color="black", linewidth=0.8)
+        above.set(ylabel="time / posenc's time", title=f"{call}, float32")
+        for row, label in ((ours, "posenc"), (floor, floor)):
+            line = {
+                size: passes * size / median(groups[name][row]) / 1e9
+                for name, size in of_call.items()
+            }
+            below.semilogx(line.keys(), line.values(), "o-", markersize=4, label=label)
+        below.set(xlabel="bytes of output", ylabel="GB/s", ylim=0)
+        for axis in (above, below):
+            axis.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+            axis.grid(alpha=0.3)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(figure)

@@ -1,151 +1,138 @@
-"""What a user would write instead of posenc, and how far each is known to be off.
-
-A rival fills a given array with the encodings of positions 0, 1, 2, ... in the paper's convention.
-"""
+"""What a user would write instead of posenc, on one thread, and how far each is known to be off."""
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from posenc import _arrays, _backend
-
 Array = npt.NDArray[Any]
+Call = Callable[[], Any]
 
 
-class Rival(NamedTuple):
-    """`prepare(out)` gives the call to time; its entries are off by at most `error(length)`."""
+class Formula(NamedTuple):
+    """The paper's formula, written out in a library.
 
-    name: str
-    prepare: Callable[[Array], Callable[[], object]]
-    error: Callable[[int], float]
-    dtypes: tuple[str, ...] = ("float32", "float64")
+    `prepare(out, positions)` gives the call to time. It fills `out` and returns it, and its entries
+    are off by at most `error(largest position)`.
+    """
 
-
-def group(call: str, shape: tuple[int, ...], dtype: str) -> str:
-    """The name of what is compared: report.py reads it."""
-    return f"{call} {shape} {dtype}"
+    prepare: Callable[[Array, Array], Call]
+    error: Callable[[float], float]
+    dtypes: tuple[str, ...]
 
 
-def aligned(shape: tuple[int, ...], dtype: str) -> Array:
-    """Memory like that of the library's own results, its pages already there."""
-    array = _arrays.empty(shape, np.dtype(dtype))
-    array[...] = 1
-    return array
+def numpy_float64(out: Array, positions: Array) -> Call:
+    d_model = out.shape[1]
 
-
-def numpy_float64(out: Array) -> Callable[[], object]:
-    length, d_model = out.shape
-
-    def work() -> None:
-        angles = np.arange(length)[:, np.newaxis] / 10000 ** (np.arange(0, d_model, 2) / d_model)
+    def call() -> Array:
+        angles = positions[:, np.newaxis] / 10000 ** (np.arange(0, d_model, 2) / d_model)
         out[:, 0::2] = np.sin(angles)
         out[:, 1::2] = np.cos(angles)
+        return out
 
-    return work
+    return call
 
 
-def numpy_float32(out: Array) -> Callable[[], object]:
-    length, d_model = out.shape
+def numpy_float32(out: Array, positions: Array) -> Call:
+    d_model = out.shape[1]
 
-    def work() -> None:
+    def call() -> Array:
         exponents = np.arange(0, d_model, 2, dtype=np.float32) / np.float32(d_model)
-        positions = np.arange(length, dtype=np.float32)[:, np.newaxis]
-        angles = positions * np.float32(10000) ** -exponents
+        column = positions.astype(np.float32)[:, np.newaxis]
+        angles = column * np.float32(10000) ** -exponents
         np.sin(angles, out=out[:, 0::2])
         np.cos(angles, out=out[:, 1::2])
+        return out
 
-    return work
+    return call
 
 
-def torch_tutorial(out: Array) -> Callable[[], object]:
+def torch_tutorial(out: Array, positions: Array) -> Call:
     """pytorch.org's "Language Modeling with nn.Transformer" tutorial."""
-    torch = importlib.import_module("torch")
-    torch.set_num_threads(1)
-    length, d_model = out.shape
+    torch = single_threaded_torch()
+    d_model = out.shape[1]
     table = torch.from_numpy(out)
+    given = torch.from_numpy(positions.astype(np.float32))
 
-    def work() -> None:
-        position = torch.arange(length).unsqueeze(1)
+    def call() -> Array:
+        position = given.unsqueeze(1)
         step = -np.log(10000.0) / d_model
         div_term = torch.exp(torch.arange(0, d_model, 2) * step)
         table[:, 0::2] = torch.sin(position * div_term)
         table[:, 1::2] = torch.cos(position * div_term)
+        return out
 
-    return work
+    return call
 
 
-def numba_loop(out: Array) -> Callable[[], object]:
+def single_threaded_torch() -> Any:
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    return torch
+
+
+def numba_loop(out: Array, positions: Array) -> Call:
     numba = importlib.import_module("numba")
 
-    def loop(out: Array, frequencies: Array) -> None:
-        for p in range(out.shape[0]):
+    def loop(out: Array, positions: Array, frequencies: Array) -> None:
+        for p in range(len(positions)):
             for i in range(len(frequencies)):
-                angle = p * frequencies[i]
+                angle = positions[p] * frequencies[i]
                 out[p, 2 * i] = np.sin(angle)
                 out[p, 2 * i + 1] = np.cos(angle)
 
     d_model = out.shape[1]
     compiled = numba.njit(fastmath=True)(loop)
 
-    def work() -> None:
-        compiled(out, 10000.0 ** (-np.arange(0, d_model, 2) / d_model))
+    def call() -> Array:
+        compiled(out, positions, 10000.0 ** (-np.arange(0, d_model, 2) / d_model))
+        return out
 
-    return work
+    return call
 
 
-def jax_numpy(out: Array) -> Callable[[], object]:
-    """A jitted formula; its result stays in JAX's own memory, so `out` gets it once."""
+def jax_numpy(out: Array, positions: Array) -> Call:
+    """A jitted formula; its result stays in JAX's own memory."""
+    # Read once, at the import. Without them XLA starts a thread for each CPU.
+    os.environ["NPROC"] = "1"
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     jax = importlib.import_module("jax")
     jnp = jax.numpy
     length, d_model = out.shape
+    given = jnp.asarray(positions.astype(np.float32))
 
-    def formula() -> Any:
+    @jax.jit  # type: ignore[untyped-decorator, unused-ignore]
+    def formula(position: Any) -> Any:
         frequencies = 10000.0 ** (-jnp.arange(0, d_model, 2) / d_model)
-        angles = jnp.arange(length)[:, None] * frequencies
+        angles = position[:, None] * frequencies
         return jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(length, d_model)
 
-    make = jax.jit(formula)
-    out[...] = make()
-    return lambda: make().block_until_ready()
+    return lambda: formula(given).block_until_ready()
 
 
-def _angles_in_float64(length: int) -> float:
-    return 6e-8 + 1e-15 * length
+def angles_in_float64(largest: float) -> float:
+    return 6e-8 + 1e-15 * largest
 
 
-def _angles_in_float32(length: int) -> float:
-    return 1e-7 + 5e-7 * length
+def angles_in_float32(largest: float) -> float:
+    return 1e-7 + 5e-7 * largest
 
 
-RIVALS = [
-    Rival("NumPy float64", numpy_float64, _angles_in_float64),
-    Rival("NumPy float32", numpy_float32, _angles_in_float32, ("float32",)),
-]
-if importlib.util.find_spec("torch"):
-    RIVALS.append(Rival("torch tutorial", torch_tutorial, _angles_in_float32, ("float32",)))
-if importlib.util.find_spec("numba"):
-    RIVALS.append(Rival("numba", numba_loop, _angles_in_float64))
-if importlib.util.find_spec("jax"):
-    RIVALS.append(Rival("JAX", jax_numpy, _angles_in_float32, ("float32",)))
+INSTALLED = [name for name in ("torch", "numba", "jax") if importlib.util.find_spec(name)]
 
-BACKENDS = _backend.available()
-
-
-def use(backend: str, monkeypatch: Any) -> None:
-    """Let posenc run on this backend until the test ends."""
-    module = importlib.import_module(f"posenc.{_backend._MODULES[backend]}")
-    monkeypatch.setattr(_backend, "kernels", module)
-
-
-def agree_to_the_bit(monkeypatch: Any, make: Callable[[], Array]) -> None:
-    """Every backend makes the same array."""
-    made = []
-    for backend in BACKENDS:
-        use(backend, monkeypatch)
-        made.append(make())
-    for other in made[1:]:
-        np.testing.assert_array_equal(made[0], other)
+_ALL = {
+    "NumPy float32": Formula(numpy_float32, angles_in_float32, ("float32",)),
+    "NumPy float64": Formula(numpy_float64, angles_in_float64, ("float32", "float64")),
+    "torch": Formula(torch_tutorial, angles_in_float32, ("float32",)),
+    "numba": Formula(numba_loop, angles_in_float64, ("float32", "float64")),
+    "JAX": Formula(jax_numpy, angles_in_float32, ("float32",)),
+}
+FORMULAS = {
+    name: formula
+    for name, formula in _ALL.items()
+    if name.startswith("NumPy") or name.lower() in INSTALLED
+}

@@ -1,0 +1,237 @@
+"""What is timed: calls of posenc, each beside what a user would write instead on the same arrays."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from rivals import (
+    FORMULAS,
+    INSTALLED,
+    Array,
+    Call,
+    angles_in_float32,
+    angles_in_float64,
+    numpy_float32,
+    numpy_float64,
+    single_threaded_torch,
+)
+
+import posenc
+from posenc import _arrays
+
+SCALE = 32.0
+TOKEN = 77  # position of the one token that is added alone
+PLACES = 131072  # random positions are below it
+
+
+class Rival(NamedTuple):
+    """A call whose result is off from posenc's by at most `error`; a floor does less, `inf`."""
+
+    call: Call
+    error: float = 0.0
+
+
+class Work(NamedTuple):
+    """A call of posenc and its rivals; `reset` before each where they change what they read."""
+
+    ours: Call
+    rivals: dict[str, Rival]
+    reset: Call = lambda: None
+
+
+class Group(NamedTuple):
+    """One call on one shape: `make` gives its work, as the arrays of all would not fit in memory."""
+
+    section: str
+    name: str
+    make: Callable[[], Work]
+    rivals: tuple[str, ...]
+    cold: bool
+
+
+def aligned(shape: tuple[int, ...], dtype: str) -> Array:
+    """Memory like that of the library's own results, its pages already there."""
+    array = _arrays.empty(shape, np.dtype(dtype))
+    array[...] = 1
+    return array
+
+
+def fill(shape: tuple[int, int], dtype: str) -> Work:
+    out = aligned(shape, dtype)
+    rivals = {
+        "out.fill": Rival(lambda: out.fill(1.5), math.inf),
+        "one worker": Rival(lambda: posenc.fill(out)),
+    }
+    return Work(lambda: posenc.fill(out), rivals | formulas(out, np.arange(shape[0])))
+
+
+def fill_by_two(shape: tuple[int, int], dtype: str) -> Work:
+    work = fill(shape, dtype)
+    out = work.ours()
+    return work._replace(ours=lambda: posenc.fill(out, workers=2))
+
+
+def new_table(shape: tuple[int, int], dtype: str) -> Work:
+    length, d_model = shape
+    rivals = {
+        "NumPy float32": Rival(
+            lambda: numpy_float32(np.empty(shape, dtype), np.arange(length))(),
+            angles_in_float32(length),
+        ),
+        "NumPy float64": Rival(
+            lambda: numpy_float64(np.empty(shape, dtype), np.arange(length))(),
+            angles_in_float64(length),
+        ),
+    }
+    return Work(lambda: posenc.positional_encoding(length, d_model, dtype=dtype), rivals)
+
+
+def encode(first: float, shape: tuple[int, int], dtype: str) -> Work:
+    """Fractional positions, spread over 1e5 from the first on."""
+    length, d_model = shape
+    out = aligned(shape, dtype)
+    positions = np.random.default_rng(0).uniform(first, first + 1e5, length)
+    encode = posenc.Sinusoidal(d_model).encode
+    return Work(lambda: encode(positions, out=out), formulas(out, positions))
+
+
+def formulas(out: Array, positions: Array) -> dict[str, Rival]:
+    largest = float(positions.max())
+    return {
+        name: Rival(formula.prepare(out, positions), formula.error(largest))
+        for name, formula in FORMULAS.items()
+    }
+
+
+def add(call: str, shape: tuple[int, ...], dtype: str) -> Work:
+    length, d_model = shape[-2:]
+    start = TOKEN if length == 1 else 0
+    at = POSITIONS[call](shape) if call in POSITIONS else None
+    if at is None:
+        table = posenc.positional_encoding(length, d_model, start=start, dtype=dtype)
+    else:
+        table = posenc.positional_encoding(int(at.max()) + 1, d_model, dtype=dtype)
+    x, y, out = (aligned(shape, dtype) for _ in range(3))
+    x[...] = np.random.default_rng(1).standard_normal(d_model)
+    scale = np.dtype(dtype).type(SCALE)
+    add = posenc.Sinusoidal(d_model).add
+    at_random: tuple[Call, Call] = (
+        lambda: add(x, positions=at, out=out),
+        lambda: np.add(x, table[at], out=out),
+    )
+    ours, cached = {
+        "add": (lambda: add(x, start=start, out=out), lambda: np.add(x, table, out=out)),
+        "add, new": (lambda: add(x, start=start), lambda: x + table),
+        "add in place": (lambda: add(y, start=start, out=y), lambda: np.add(y, table, out=y)),
+        "add scaled": (
+            lambda: add(x, start=start, scale=SCALE, out=out),
+            lambda: np.add(x * scale, table, out=out),
+        ),
+        "add packed": at_random,
+        "add random": at_random,
+    }[call]
+    rivals = {
+        "np.copyto": Rival(lambda: np.copyto(out, x), math.inf),
+        "cached table": Rival(cached),
+    }
+    if "torch" in INSTALLED:
+        rivals["torch"] = torch_add(call, x, y, out, table, at)
+    return Work(ours, rivals, lambda: np.copyto(y, x))
+
+
+def torch_add(call: str, x: Array, y: Array, out: Array, table: Array, at: Array | None) -> Rival:
+    """The cached table again."""
+    torch = single_threaded_torch()
+    tx, ty, to, tt = (torch.from_numpy(array) for array in (x, y, out, table))
+    if at is not None:
+        indices = torch.from_numpy(at)
+        return Rival(lambda: torch.add(tx, tt[indices], out=to))
+    return {
+        "add": Rival(lambda: torch.add(tx, tt, out=to)),
+        "add, new": Rival(lambda: tx + tt),
+        "add in place": Rival(lambda: ty.add_(tt)),
+        "add scaled": Rival(lambda: torch.add(tt, tx, alpha=SCALE, out=to), 1e-4),  # one rounding
+    }[call]
+
+
+def packed(shape: tuple[int, ...]) -> Array:
+    """Documents of 16 to 2000 tokens, one after the other in every row, each counting from 0."""
+    rng = np.random.default_rng(0)
+    positions = np.empty(shape[:2], np.int64)
+    for row in positions:
+        first = 0
+        while first < len(row):
+            size = min(int(rng.integers(16, 2000)), len(row) - first)
+            row[first : first + size] = np.arange(size)
+            first += size
+    return positions
+
+
+def scattered(shape: tuple[int, ...]) -> Array:
+    return np.random.default_rng(0).integers(0, PLACES, shape[:2])
+
+
+POSITIONS = {"add packed": packed, "add random": scattered}
+
+
+def group(
+    section: str,
+    call: str,
+    make: Callable[[Any, str], Work],
+    rivals: Sequence[str],
+    shape: tuple[int, ...],
+    dtype: str = "float32",
+    cold: bool = False,
+) -> Group:
+    name = f"{call} {shape} {dtype}" + (", cold" if cold else "")
+    able = (r for r in rivals if r not in FORMULAS or dtype in FORMULAS[r].dtypes)
+    return Group(section, name, partial(make, shape, dtype), tuple(able), cold)
+
+
+def tables() -> Iterator[Group]:
+    of = partial(group, "Tables", "fill", fill, ["out.fill", *FORMULAS])
+    for shape in (1, 512), (64, 256), (512, 512), (2048, 1024), (8192, 1024), (32768, 1024):
+        yield of(shape)
+    for shape in (512, 512), (2048, 1024):
+        yield of(shape, cold=True)
+    for shape in (1, 512), (64, 256), (512, 512), (2048, 1024), (16384, 1024):
+        yield of(shape, "float64")
+    numpys = ["NumPy float32", "NumPy float64"]
+    for dtype in "float32", "float64":
+        for shape in (1, 512), (512, 512), (2048, 1024):
+            yield group("New tables", "positional_encoding", new_table, numpys, shape, dtype)
+    yield group("Threads", "fill, workers=2,", fill_by_two, ["one worker"], (32768, 1024))
+
+
+def encodings() -> Iterator[Group]:
+    shape = (8192, 512)
+    for call, first in {"encode fractional": 0.0, "encode fractional from 1e9": 1e9}.items():
+        # Far off, angles in float32 mean nothing.
+        rivals = ["NumPy float64"] if first else list(FORMULAS)
+        yield group("Encodings", call, partial(encode, first), rivals, shape)
+
+
+def additions() -> Iterator[Group]:
+    token, cached, batch, long = (1, 1, 512), (32, 64, 256), (8, 2048, 1024), (1, 32768, 1024)
+    rivals = ["np.copyto", "cached table", *(["torch"] if "torch" in INSTALLED else [])]
+    for call, shapes, cold, float64 in (
+        ("add", [token, (4, 64, 256), cached, (8, 512, 512), batch, long], [token, cached], True),
+        ("add, new", [batch], [], False),
+        ("add in place", [token, cached, batch, long], [], True),
+        ("add scaled", [token, cached, batch, long], [], False),
+        ("add packed", [cached, batch, long], [cached], True),
+        ("add random", [batch], [], False),
+    ):
+        of = partial(group, "Additions", call, partial(add, call), rivals)
+        for shape in shapes:
+            yield of(shape)
+        for shape in cold:
+            yield of(shape, cold=True)
+        if float64:
+            yield of(cached, "float64")
+            yield of(batch, "float64")
+
+
+GROUPS = [*tables(), *encodings(), *additions()]
