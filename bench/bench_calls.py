@@ -50,7 +50,7 @@ def verified(group: Group) -> Work:
             work.reset()
             result = work.ours()
             made = result.copy() if made is None else made
-            assert np.array_equal(result, made), backend
+            assert np.array_equal(result.view(np.uint8), made.view(np.uint8)), backend
     for row in group.rivals:
         call, error = work.rivals[row]
         if error < math.inf:
@@ -66,7 +66,7 @@ def use(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def flush() -> None:
-    """Walk over more memory than a cache holds, so that the call finds its arrays in none."""
+    """Walk over more memory than the caches hold, so that the call finds its arrays in none."""
     elsewhere = _elsewhere()
     np.add(elsewhere, 1.0, out=elsewhere)
 

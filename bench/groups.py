@@ -6,28 +6,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from rivals import (
-    FORMULAS,
-    INSTALLED,
-    Array,
-    Call,
-    angles_in_float32,
-    angles_in_float64,
-    numpy_float32,
-    numpy_float64,
-    single_threaded_torch,
-)
+from rivals import FORMULAS, INSTALLED, Array, Call, Formula, single_threaded_torch
 
 import posenc
 from posenc import _arrays
 
 SCALE = 32.0
 TOKEN = 77  # position of the one token that is added alone
-PLACES = 131072  # random positions are below it
 
 
 class Rival(NamedTuple):
-    """A call whose result is off from posenc's by at most `error`; a floor does less, `inf`."""
+    """A call whose result is within `error` of posenc's; a floor, which does less, has `inf`."""
 
     call: Call
     error: float = 0.0
@@ -75,17 +64,17 @@ def fill_by_two(shape: tuple[int, int], dtype: str) -> Work:
 
 def new_table(shape: tuple[int, int], dtype: str) -> Work:
     length, d_model = shape
-    rivals = {
-        "NumPy float32": Rival(
-            lambda: numpy_float32(np.empty(shape, dtype), np.arange(length))(),
-            angles_in_float32(length),
-        ),
-        "NumPy float64": Rival(
-            lambda: numpy_float64(np.empty(shape, dtype), np.arange(length))(),
-            angles_in_float64(length),
-        ),
-    }
-    return Work(lambda: posenc.positional_encoding(length, d_model, dtype=dtype), rivals)
+
+    def rival(formula: Formula) -> Rival:
+        return Rival(
+            lambda: formula.prepare(np.empty(shape, dtype), np.arange(length))(),
+            formula.error(length),
+        )
+
+    return Work(
+        lambda: posenc.positional_encoding(length, d_model, dtype=dtype),
+        {name: rival(formula) for name, formula in FORMULAS.items()},
+    )
 
 
 def encode(first: float, shape: tuple[int, int], dtype: str) -> Work:
@@ -117,7 +106,7 @@ def add(call: str, shape: tuple[int, ...], dtype: str) -> Work:
     x[...] = np.random.default_rng(1).standard_normal(d_model)
     scale = np.dtype(dtype).type(SCALE)
     add = posenc.Sinusoidal(d_model).add
-    at_random: tuple[Call, Call] = (
+    by_positions: tuple[Call, Call] = (
         lambda: add(x, positions=at, out=out),
         lambda: np.add(x, table[at], out=out),
     )
@@ -129,8 +118,8 @@ def add(call: str, shape: tuple[int, ...], dtype: str) -> Work:
             lambda: add(x, start=start, scale=SCALE, out=out),
             lambda: np.add(x * scale, table, out=out),
         ),
-        "add packed": at_random,
-        "add random": at_random,
+        "add packed": by_positions,
+        "add random": by_positions,
     }[call]
     rivals = {
         "np.copyto": Rival(lambda: np.copyto(out, x), math.inf),
@@ -170,7 +159,7 @@ def packed(shape: tuple[int, ...]) -> Array:
 
 
 def scattered(shape: tuple[int, ...]) -> Array:
-    return np.random.default_rng(0).integers(0, PLACES, shape[:2])
+    return np.random.default_rng(0).integers(0, 131072, shape[:2])
 
 
 POSITIONS = {"add packed": packed, "add random": scattered}
@@ -186,8 +175,8 @@ def group(
     cold: bool = False,
 ) -> Group:
     name = f"{call} {shape} {dtype}" + (", cold" if cold else "")
-    able = (r for r in rivals if r not in FORMULAS or dtype in FORMULAS[r].dtypes)
-    return Group(section, name, partial(make, shape, dtype), tuple(able), cold)
+    able = tuple(r for r in rivals if r not in FORMULAS or dtype in FORMULAS[r].dtypes)
+    return Group(section, name, partial(make, shape, dtype), able, cold)
 
 
 def tables() -> Iterator[Group]:

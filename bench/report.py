@@ -75,8 +75,8 @@ def write(passes: list[Path], folder: Path) -> None:
     reports = [json.loads(path.read_text(encoding="utf-8")) for path in passes]
     sections = collect(reports)
     groups = {name: rows for section in sections.values() for name, rows in section.items()}
-    rows = [row.removeprefix("posenc ") for row in next(iter(sections["Tables"].values()))]
-    best = next(build for build in ("avx512", "avx2", "baseline", "numpy") if build in rows)
+    built = [build for build in BUILDS if f"posenc {build}" in groups[SELECTION[0]]]
+    best = built[-1]
     ours = f"posenc {best}"
     where = f"posenc {posenc.__version__} ({best}), {versions(reports[0])}."
     chosen = {name: groups[name] for name in SELECTION}
@@ -86,7 +86,7 @@ def write(passes: list[Path], folder: Path) -> None:
     for section, of_section in sections.items():
         timed = section != "In a fresh process"
         blocks += [f"### {section}", (table if timed else figures)(of_section, ours)]
-    blocks += ["### Instruction sets", builds(groups, [b for b in BUILDS if b in rows])]
+    blocks += ["### Instruction sets", builds(groups, built)]
     put(folder, "bench/README.md", blocks)
     plot(groups, ours, folder / "bench" / "speed.png")
 

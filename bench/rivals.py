@@ -97,21 +97,19 @@ def numba_loop(out: Array, positions: Array) -> Call:
 
 def jax_numpy(out: Array, positions: Array) -> Call:
     """A jitted formula; its result stays in JAX's own memory."""
-    # Read once, at the import. Without them XLA starts a thread for each CPU.
-    os.environ["NPROC"] = "1"
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    os.environ["NPROC"] = "1"  # the threads that XLA starts at its import; its flags leave four
     jax = importlib.import_module("jax")
     jnp = jax.numpy
     length, d_model = out.shape
     given = jnp.asarray(positions.astype(np.float32))
 
-    @jax.jit  # type: ignore[untyped-decorator, unused-ignore]
     def formula(position: Any) -> Any:
         frequencies = 10000.0 ** (-jnp.arange(0, d_model, 2) / d_model)
         angles = position[:, None] * frequencies
         return jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(length, d_model)
 
-    return lambda: formula(given).block_until_ready()
+    compiled = jax.jit(formula)
+    return lambda: compiled(given).block_until_ready()
 
 
 def angles_in_float64(largest: float) -> float:
