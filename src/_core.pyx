@@ -74,6 +74,8 @@ ctypedef fused real:
 cdef enum:
     # Rows of a table before its anchors, and the distance of these.
     NEAR = 64
+    # Columns whose sines and cosines are taken at a time.
+    COLUMNS = 256
     # Bytes of a tile of rows that is added to every item of a batch, about: what stays in a level-1
     # cache, and where memory is what counts long stretches of it, half a level-2 cache.
     TILE = 1 << 13

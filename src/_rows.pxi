@@ -14,7 +14,7 @@ cdef struct Encoder:
     double *anchor
 
 
-# Sine and cosine of one position at n frequencies.
+# Sine and cosine of one position at `count` frequencies, at most COLUMNS, of n in all.
 #
 # Angles are counted in quarter turns, frequencies are sums hi + lo of two doubles (turns: hi; its
 # upper and its lower half; lo). The product with the position is exact (by Dekker 1971, from the
@@ -23,12 +23,13 @@ cdef struct Encoder:
 # the sine, absolute 2^-64 for the cosine) with the angle's tail added to first order. Rounding to
 # a multiple of 1 or 4 is the addition and subtraction of 1.5 * 2^52 or 2^54: ties to even, and it
 # vectorises everywhere. `fused` takes the errors of the products from fused multiply-adds: the
-# same doubles, where nothing underflows.
+# same doubles, where nothing underflows. Reduction and polynomials are loops of their own: in one,
+# the chain of operations is longer than a processor looks ahead.
 #
 # Range: |position * hi| <= 2^53. Error: 1 ulp where the angle is below pi/4, else 2^-52.
 cdef inline void sine_cosine(
     double *restrict sines, double *restrict cosines, double position,
-    const double *restrict turns, Py_ssize_t n, bint fused,
+    const double *restrict turns, Py_ssize_t n, Py_ssize_t count, bint fused,
 ) noexcept nogil:
     cdef double ROUND = 6755399441055744.0        # 1.5 * 2^52
     cdef double ROUND_4 = 27021597764222976.0     # 1.5 * 2^54
@@ -53,8 +54,9 @@ cdef inline void sine_cosine(
     cdef double lower = position - upper
     cdef double product, tail, rest, quarter, g, w, g_upper, g_lower, angle, angle_lo
     cdef double z, zz, s, c, odd, sign
+    cdef double quarters[COLUMNS]
     cdef Py_ssize_t i
-    for i in range(n):
+    for i in range(count):
         # position * frequency = product + tail, in quarter turns
         product = position * turns[i]
         if fused:
@@ -69,7 +71,13 @@ cdef inline void sine_cosine(
         rest = rest - quarter
         g = rest + tail
         w = g - rest
-        w = (rest - (g - w)) + (tail - w)
+        sines[i] = g
+        cosines[i] = (rest - (g - w)) + (tail - w)
+        quarters[i] = quarter
+    for i in range(count):
+        g = sines[i]
+        w = cosines[i]
+        quarter = quarters[i]
         # angle + angle_lo = pi / 2 * (g + w)
         angle = QUARTER * g
         if fused:
@@ -108,10 +116,14 @@ cdef void halve(double *restrict uppers, double *restrict lowers, const double *
 cdef void direct(double *row, double position, const double *turns, Py_ssize_t n,
                  double smallest) noexcept nogil:
     # Below, an error of a product may be subnormal, and Dekker's then is another double.
-    if HAS_FMA and fabs(position) * smallest > 1e-250:
-        sine_cosine(row, row + n, position, turns, n, True)
-    else:
-        sine_cosine(row, row + n, position, turns, n, False)
+    cdef bint fused = HAS_FMA and fabs(position) * smallest > 1e-250
+    cdef Py_ssize_t i, count
+    for i from 0 <= i < n by COLUMNS:
+        count = min(n - i, <Py_ssize_t> COLUMNS)
+        if fused:
+            sine_cosine(row + i, row + n + i, position, turns + i, n, count, True)
+        else:
+            sine_cosine(row + i, row + n + i, position, turns + i, n, count, False)
 
 
 cdef double smallest_of(const double *turns, Py_ssize_t n) noexcept nogil:
