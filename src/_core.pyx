@@ -13,6 +13,9 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
 cimport numpy as cnp
+from cpython.float cimport PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.tuple cimport PyTuple_GET_ITEM
 
 cnp.import_array()
 
@@ -80,8 +83,10 @@ cdef enum:
     # cache, and where memory is what counts long stretches of it, half a level-2 cache.
     TILE = 1 << 13
     LONG_TILE = 1 << 19
-    # Bytes of output up to which a call goes on at once: no threads, no signals to wait for.
+    # Bytes of output up to which a call goes on at once: no threads, no signals to wait for; and up
+    # to which it is over before another thread could take the GIL.
     SMALL = 1 << 24
+    TINY = 1 << 14
     # Runs of positions that are sorted by anchor at a time.
     WINDOW = 16384
 
@@ -220,26 +225,45 @@ cdef void write_blocks(const Block *out, const Block *x, const Block *positions,
                        NULL, start, out.rows, spill)
 
 
-cdef int write(cnp.ndarray array, const Block *out, const Block *x, double start,
-               cnp.ndarray positions, cnp.ndarray turns, cnp.ndarray table, bint paired,
-               const Target *target) except -1:
-    cdef Block where
+cdef void write_all(bint single, const Block *out, const Block *x, const Block *positions,
+                    double start, Encoder *e, const Target *target,
+                    const Workspace *space) noexcept nogil:
+    if single:
+        write_blocks(out, x, positions, start, e, target, <float *> space.spill, space)
+    else:
+        write_blocks(out, x, positions, start, e, target, <double *> space.spill, space)
+    if target.streams:
+        stream_fence()
+
+
+cdef int write(cnp.ndarray out, cnp.ndarray x, double start, cnp.ndarray positions,
+               cnp.ndarray turns, cnp.ndarray table, bint paired, bint stream,
+               double scale) except -1:
+    cdef bint single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32, tiles, own = False
+    cdef Block rows = block_of(out), source = rows, where
+    cdef Target target
     cdef Encoder e
     cdef Workspace space
-    cdef bint tiles = target.adds and out.items > 1, own = False
+    if x is not None:
+        source = block_of(x)
+    target.stride = rows.row_stride
+    target.x_stride = source.row_stride
+    target.scale = scale
+    target.adds = x is not None
+    target.streams = stream
+    tiles = target.adds and rows.items > 1
     where.data = NULL
     if positions is not None:
         where = block_of(positions)
         own = not tiles or where.item_stride != 0
-    prepare(&space, &e, out.rows if tiles and not own else 0,
-            out.items * out.rows if own else 0, cnp.PyArray_ITEMSIZE(array), turns, table, paired,
-            target.streams)
-    with nogil:
-        if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32:
-            write_blocks(out, x, &where, start, &e, target, <float *> space.spill, &space)
-        else:
-            write_blocks(out, x, &where, start, &e, target, <double *> space.spill, &space)
-    stream_fence()
+    prepare(&space, &e, rows.rows if tiles and not own else 0,
+            rows.items * rows.rows if own else 0, cnp.PyArray_ITEMSIZE(out), turns, table, paired,
+            stream)
+    if cnp.PyArray_NBYTES(out) <= TINY:
+        write_all(single, &rows, &source, &where, start, &e, &target, &space)
+    else:
+        with nogil:
+            write_all(single, &rows, &source, &where, start, &e, &target, &space)
     free(space.memory)
     return 0
 
@@ -247,25 +271,6 @@ cdef int write(cnp.ndarray array, const Block *out, const Block *x, double start
 def instruction_sets():
     """The instruction sets beyond the baseline that this processor runs."""
     return [name for name, runs in (("avx2", runs_avx2()), ("avx512", runs_avx512())) if runs]
-
-
-def ready(out, x, Py_ssize_t d_model):
-    cdef cnp.ndarray to, source
-    cdef char *first
-    cdef char *other
-    cdef Py_ssize_t size
-    if not (cnp.PyArray_CheckExact(out) and cnp.PyArray_CheckExact(x)):
-        return False
-    to, source = out, x
-    if not (cnp.PyArray_NDIM(to) == 3 == cnp.PyArray_NDIM(source)
-            and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(source)
-            and cnp.PyArray_TYPE(to) in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64)
-            and cnp.PyArray_ISCARRAY(to) and cnp.PyArray_ISCARRAY_RO(source)
-            and cnp.PyArray_DIM(to, 2) == d_model and cnp.PyArray_SAMESHAPE(to, source)):
-        return False
-    first, other, size = cnp.PyArray_BYTES(to), cnp.PyArray_BYTES(source), cnp.PyArray_NBYTES(to)
-    return 0 < size <= SMALL and (
-        first == other or first + size <= other or other + size <= first)
 
 
 def tabulate(cnp.ndarray table not None, cnp.ndarray turns not None, double reach):
@@ -283,24 +288,44 @@ def tabulate(cnp.ndarray table not None, cnp.ndarray turns not None, double reac
 
 def fill(cnp.ndarray out not None, double start, cnp.ndarray positions,
          cnp.ndarray turns not None, cnp.ndarray table not None, bint paired, bint stream):
-    cdef Block rows = block_of(out)
-    cdef Target target
-    target.stride = rows.row_stride
-    target.x_stride = 0
-    target.scale = 1.0
-    target.adds = False
-    target.streams = stream
-    write(out, &rows, &rows, start, positions, turns, table, paired, &target)
+    write(out, None, start, positions, turns, table, paired, stream, 1.0)
 
 
 def add(cnp.ndarray out not None, cnp.ndarray x not None, double start, cnp.ndarray positions,
         cnp.ndarray turns not None, cnp.ndarray table not None, bint paired, bint stream,
         double scale):
-    cdef Block rows = block_of(out), source = block_of(x)
-    cdef Target target
-    target.stride = rows.row_stride
-    target.x_stride = source.row_stride
-    target.scale = scale
-    target.adds = True
-    target.streams = stream
-    write(out, &rows, &source, start, positions, turns, table, paired, &target)
+    write(out, x, start, positions, turns, table, paired, stream, scale)
+
+
+def add_at_once(out, x, start, scale, workers, schedule, bint paired):
+    cdef cnp.ndarray to, source
+    cdef cnp.ndarray turns = <cnp.ndarray> PyTuple_GET_ITEM(schedule, 0)
+    cdef cnp.ndarray table = <cnp.ndarray> PyTuple_GET_ITEM(schedule, 1)
+    cdef char *first
+    cdef char *other
+    cdef Py_ssize_t size
+    cdef double near
+    cdef int overflow = 0
+    cdef long long begin
+    if not (cnp.PyArray_CheckExact(out) and cnp.PyArray_CheckExact(x) and PyLong_CheckExact(start)
+            and PyFloat_CheckExact(scale) and PyLong_CheckExact(workers) and workers == 1):
+        return False
+    to, source = out, x
+    if not (cnp.PyArray_NDIM(to) == 3 == cnp.PyArray_NDIM(source)
+            and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(source)
+            and cnp.PyArray_TYPE(to) in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64)
+            and cnp.PyArray_ISCARRAY(to) and cnp.PyArray_ISCARRAY_RO(source)
+            and cnp.PyArray_DIM(to, 2) == 2 * cnp.PyArray_DIM(turns, 1)
+            and cnp.PyArray_SAMESHAPE(to, source)):
+        return False
+    first, other, size = cnp.PyArray_BYTES(to), cnp.PyArray_BYTES(source), cnp.PyArray_NBYTES(to)
+    if not (0 < size <= SMALL
+            and (first == other or first + size <= other or other + size <= first)):
+        return False
+    # No call of this size reaches a position out of bounds from here.
+    near = <double> <object> PyTuple_GET_ITEM(schedule, 2) - SMALL / 8
+    begin = PyLong_AsLongLongAndOverflow(start, &overflow)
+    if overflow or not -near <= begin <= near:
+        return False
+    write(to, source, begin, None, turns, table, paired, False, scale)
+    return True

@@ -17,10 +17,20 @@ import numpy.typing as npt
 def instruction_sets() -> list[str]:
     """The instruction sets beyond the baseline that this processor runs."""
 
-def ready(out: object, x: object, d_model: int) -> bool:
-    """Whether ``out`` and ``x`` may go to ``add`` at once and as they are; if not, it is for the
-    checks in Python to say why. True for plain C-contiguous arrays of one dtype and shape
-    (batch, length, d_model), at most 16 MB, the same or apart, of which ``out`` is writeable.
+def add_at_once(
+    out: object,
+    x: object,
+    start: object,
+    scale: object,
+    workers: object,
+    schedule: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float],
+    paired: bool,
+) -> bool:
+    """``out = x * scale + PE`` if nothing about it is unusual, whatever the arguments are.
+
+    If not, nothing was written, and it is for the checks in Python to say why. Usual are plain
+    C-contiguous arrays of one dtype and shape (batch, length, d_model), at most 16 MB, the same or
+    apart, of which ``out`` is writeable; ints and a float; and one worker.
     """
 
 def tabulate(table: npt.NDArray[np.float64], turns: npt.NDArray[np.float64], reach: float) -> None:

@@ -68,8 +68,7 @@ class Sinusoidal:
     layout: Layout = field(default="interleaved", kw_only=True)
 
     _schedule: _frequencies.Schedule = field(init=False, repr=False, compare=False)
-    # Starts from which a small call cannot reach a position out of bounds.
-    _near: float = field(init=False, repr=False, compare=False)
+    _paired: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         d_model = _arrays.integer("d_model", self.d_model, least=1)
@@ -85,7 +84,7 @@ class Sinusoidal:
         object.__setattr__(self, "d_model", d_model)
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "_schedule", _frequencies.geometric(base, d_model // 2))
-        object.__setattr__(self, "_near", self._schedule.limit - 2.0**21)
+        object.__setattr__(self, "_paired", self.layout == "interleaved")
 
     def __reduce__(self) -> tuple[Callable[[], "Sinusoidal"], tuple[()]]:
         # Without what is prepared: it is made anew where the instance is unpickled.
@@ -145,20 +144,10 @@ class Sinusoidal:
     ) -> Array:
         """``x * scale + PE`` in one pass: `posenc.add`, prepared."""
         # A correct small call, one token's say, need not walk through every check.
-        if (
-            positions is None
-            and type(start) is type(workers) is int
-            and type(scale) is float
-            and workers == 1
-            and -self._near <= start <= self._near
-            and _backend.kernels.ready(out, x, self.d_model)
+        if positions is None and _backend.kernels.add_at_once(
+            out, x, start, scale, workers, self._schedule, self._paired
         ):
-            to: Any = out
-            source: Any = x
-            turns, table, _ = self._schedule
-            paired = self.layout == "interleaved"
-            _backend.kernels.add(to, source, start, None, turns, table, paired, False, scale)
-            return cast(Array, to)
+            return cast(Array, out)
         return self._add(_arrays.addend(x), start, positions, scale, out, workers)
 
     def _fill(
@@ -218,7 +207,7 @@ class Sinusoidal:
         if not out.size:
             return
         turns, table, _ = self._schedule
-        paired = self.layout == "interleaved"
+        paired = self._paired
         stream = out.nbytes > _STREAM
         kernels = _backend.kernels
         batches: list[Any] = _arrays.batches(out.ndim - 2, out, x, positions)
