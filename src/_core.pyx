@@ -148,6 +148,7 @@ cdef void add_tiles(const Block *out, const Block *x, const double *positions, d
     cdef const char *source
     cdef const double *where = NULL
     to_tile.adds = to_tile.streams = False
+    to_tile.x_stride = 0
     to_tile.stride = size = out.width * sizeof(real)
     for first from 0 <= first < out.rows by tile_rows:
         count = min(out.rows - first, tile_rows)
@@ -247,7 +248,7 @@ cdef int write(cnp.ndarray out, cnp.ndarray x, double start, cnp.ndarray positio
     if x is not None:
         source = block_of(x)
     target.stride = rows.row_stride
-    target.x_stride = source.row_stride
+    target.x_stride = source.row_stride if x is not None else 0
     target.scale = scale
     target.adds = x is not None
     target.streams = stream
