@@ -5,11 +5,12 @@
 This source is compiled once for each instruction set. All of them, and their twin in _numpy.py,
 do the same IEEE operations in the same order, without contraction, so all give the same bits.
 
-_rows.pxi makes a row, _runs.pxi writes many; here is what Python calls.
+_rows.pxi makes a row, _runs.pxi writes many, _positions.pxi counts tokens; here is what Python
+calls.
 """
 
 from libc.math cimport INFINITY, NAN, copysign, fabs
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 cimport numpy as cnp
@@ -92,6 +93,7 @@ cdef enum:
 
 include "_rows.pxi"
 include "_runs.pxi"
+include "_positions.pxi"
 
 
 # An array's items and rows, to be reached without Python.

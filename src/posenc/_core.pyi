@@ -7,6 +7,8 @@ stride on the last axis and any other, and every ``abs(position) <= limit`` of t
 it is None, rows are those of ``start``, ``start + 1``, ...; ``turns`` and ``table`` belong to a
 ``posenc._frequencies.Schedule``. A row has each sine beside its cosine if ``paired``, else all
 sines and then all cosines. ``stream`` advises to write past the caches.
+
+The kernels that count tokens, from `runs` on, take C-contiguous arrays alone.
 """
 
 from typing import Any
@@ -63,3 +65,14 @@ def add(
     scale: float,
 ) -> None:
     """``out = x * scale + PE``, each operation rounded in the dtype."""
+
+def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
+    """``out`` (sum(lengths),) counts 0, 1, ... for each of ``lengths`` (m,), which are not negative."""
+
+def segments(out: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
+    """``out`` (..., length) counts 0, 1, ... from every True in ``begins`` of the same shape on.
+    Rows begin with True.
+    """
+
+def counts(out: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_], base: int, pad: int) -> None:
+    """``out = base + cumsum(keep, -1)`` where ``keep``, else ``pad``; both (..., length)."""

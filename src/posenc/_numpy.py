@@ -119,6 +119,25 @@ def add(
                 np.add(out[item, rows], tile, out=out[item, rows])
 
 
+def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
+    begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    np.subtract(np.arange(len(out)), begins, out=out)
+
+
+def segments(out: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
+    index = np.arange(out.shape[-1])
+    np.maximum.accumulate(np.where(begins, index, 0), axis=-1, out=out)
+    np.subtract(index, out, out=out)
+
+
+def counts(out: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_], base: int, pad: int) -> None:
+    np.cumsum(keep, axis=-1, out=out)
+    # A product, as an index would be slow where padding is scattered.
+    out += base - pad
+    out *= keep
+    out += pad
+
+
 def _blocks(count: int, n: int, start: float = 0.0) -> Iterator[slice]:
     """Slices of `count` rows: as far as there are so many, the rows of anchors are kept together."""
     step = max(1, _BLOCK // n)

@@ -1,0 +1,38 @@
+# How tokens are counted: positions in packed and in padded sequences.
+
+def runs(cnp.ndarray out not None, cnp.ndarray lengths not None):
+    cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(out)
+    cdef const int64_t *length = <const int64_t *> cnp.PyArray_DATA(lengths)
+    cdef Py_ssize_t count = cnp.PyArray_SIZE(lengths), i
+    cdef int64_t k
+    with nogil:
+        for i in range(count):
+            for k in range(length[i]):
+                to[k] = k
+            to += length[i]
+
+
+def segments(cnp.ndarray out not None, cnp.ndarray begins not None):
+    cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(out)
+    cdef const uint8_t *begin = <const uint8_t *> cnp.PyArray_DATA(begins)
+    cdef Py_ssize_t size = cnp.PyArray_SIZE(out), i
+    cdef int64_t position = 0
+    with nogil:
+        for i in range(size):
+            position = 0 if begin[i] else position + 1
+            to[i] = position
+
+
+def counts(cnp.ndarray out not None, cnp.ndarray keep not None, int64_t base, int64_t pad):
+    cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(out)
+    cdef const uint8_t *kept = <const uint8_t *> cnp.PyArray_DATA(keep)
+    cdef Py_ssize_t size = cnp.PyArray_SIZE(out)
+    cdef Py_ssize_t length = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1), first, i
+    cdef int64_t beyond
+    with nogil:
+        for first from 0 <= first < size by length:
+            beyond = base - pad
+            for i in range(first, first + length):
+                beyond += kept[i]
+                # without a branch: pads with holes between them would be mispredicted
+                to[i] = pad + (beyond & -<int64_t> kept[i])
