@@ -9,7 +9,7 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 
 
-@pytest.mark.parametrize("name", ["posenc.sinusoidal", "posenc._config"])
+@pytest.mark.parametrize("name", ["posenc.sinusoidal", "posenc.positions", "posenc._config"])
 def test_examples_of_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0
@@ -24,10 +24,13 @@ def test_examples_of_the_readme() -> None:
 
 def test_public_calls_are_documented_in_full() -> None:
     posenc = importlib.import_module("posenc")
-    for name in posenc.__all__:
+    calls = {name: getattr(posenc, name) for name in posenc.__all__}
+    positions = calls["positions"]
+    calls |= {name: getattr(positions, name) for name in positions.__all__}
+    for name, call in calls.items():
         if name != "__version__":
-            text = getattr(posenc, name).__doc__
+            text = call.__doc__
             assert "Examples\n" in text
-            if name != "show_config":
+            if name not in ("positions", "show_config"):
                 assert "Parameters\n" in text
                 assert "Raises\n" in text

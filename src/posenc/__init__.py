@@ -1,5 +1,6 @@
 """Positional encodings for Transformers on the CPU: exact, in place, at the speed of memory."""
 
+from . import positions
 from ._config import __version__, show_config
 from .sinusoidal import Sinusoidal, add, encode, fill, positional_encoding
 
@@ -10,5 +11,6 @@ __all__ = [
     "encode",
     "fill",
     "positional_encoding",
+    "positions",
     "show_config",
 ]

@@ -23,7 +23,7 @@ def integer(name: str, value: SupportsIndex, least: int | None = None) -> int:
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if least is not None and result < least:
-        raise ValueError(f"{name} must be at least {least}, got {_shown(result)}")
+        raise ValueError(f"{name} must be at least {least}, got {shown(result)}")
     return result
 
 
@@ -157,9 +157,28 @@ def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
             number = extreme.item() if isinstance(extreme, np.generic) else extreme
             if not -limit <= number <= limit:
                 raise ValueError(
-                    f"positions must be finite and within {limit:.17g} of 0, got {_shown(extreme)}"
+                    f"positions must be finite and within {limit:.17g} of 0, got {shown(extreme)}"
                 )
     return np.asarray(own, np.float64, order="C")
+
+
+def integers(name: str, values: npt.ArrayLike) -> Array:
+    """``values`` as an array of bool or of any integer dtype."""
+    try:
+        result = np.asarray(values)
+    except ValueError as error:  # lists of several lengths, or nested too deep
+        raise ValueError(f"{name} must be an array of integers: {error}") from None
+    if result.dtype.kind in "biu":
+        return result
+    # NumPy makes floats of an empty list, and floats or objects of Python's integers from 2^63 on.
+    own = result if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+    if own.dtype.kind != "O" or not all(isinstance(value, numbers.Integral) for value in own.flat):
+        raise TypeError(f"{name} must be bool or integer, got dtype {result.dtype}")
+    try:
+        return own.astype(np.int64)
+    except OverflowError:
+        largest = max(own.flat, key=abs)
+        raise ValueError(f"{name} must fit in int64, got {shown(largest)}") from None
 
 
 def start(first: SupportsIndex, length: int, limit: float) -> float:
@@ -168,13 +187,12 @@ def start(first: SupportsIndex, length: int, limit: float) -> float:
     last = result + max(length - 1, 0)
     if not -limit <= result <= last <= limit:
         raise ValueError(
-            f"start must leave all {length} positions within {limit:.17g} of 0, "
-            f"got {_shown(result)}"
+            f"start must leave all {length} positions within {limit:.17g} of 0, got {shown(result)}"
         )
     return float(result)
 
 
-def _shown(number: Any) -> str:
+def shown(number: Any) -> str:
     """A number for a message; Python refuses to print integers of thousands of digits."""
     if isinstance(number, int) and number.bit_length() > 1000:
         return f"an integer of {number.bit_length()} bits"
@@ -202,7 +220,7 @@ def real(name: str, value: float, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
         with np.errstate(all="ignore"):
             return float(dtype.type(value))
     except OverflowError:
-        raise ValueError(f"{name} must fit in a float64, got {_shown(value)}") from None
+        raise ValueError(f"{name} must fit in a float64, got {shown(value)}") from None
 
 
 def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:

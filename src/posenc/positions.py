@@ -1,0 +1,280 @@
+"""Positions of tokens, for packed and padded sequences.
+
+Data loaders say where sequences begin and where they are padded in one of five ways. Each function
+makes of one of them the positions that `posenc.add` and `posenc.encode` take: int64, fresh and
+C-contiguous.
+
+Examples
+--------
+>>> import numpy as np
+>>> import posenc
+>>> packed = np.zeros((5, 4))
+>>> encoded = posenc.add(packed, positions=posenc.positions.from_lengths([3, 2]))
+>>> bool((encoded[3:] == encoded[:2]).all())
+True
+"""
+
+from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays, _backend
+
+__all__ = ["from_cu_seqlens", "from_ids", "from_lengths", "from_mask", "from_segments"]
+
+Positions = npt.NDArray[np.int64]
+
+_INT64 = np.dtype(np.int64)
+# More than any memory holds, and up to here sums of integers in float64 are exact.
+_MOST = 2**53
+
+
+def from_lengths(lengths: npt.ArrayLike) -> Positions:
+    """Positions in documents of these lengths, one after another.
+
+    Parameters
+    ----------
+    lengths : array_like of int, shape (documents,)
+        Number of tokens of each document, 0 or more.
+
+    Returns
+    -------
+    ndarray of int64, shape (sum(lengths),)
+        0, 1, 2, ... in every document.
+
+    Raises
+    ------
+    TypeError
+        If `lengths` are not integers.
+    ValueError
+        If they have not one axis, one is negative, or their sum is beyond all memory.
+    MemoryError
+        If their sum is beyond the memory at hand.
+
+    Notes
+    -----
+    A loader that says ``seq_lens`` alone keeps one source of truth: pytorch/torchtitan#2560.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.from_lengths([3, 0, 2])
+    array([0, 1, 2, 0, 1])
+    """
+    own = _row("lengths", lengths)
+    if own.size and own.min() < 0:
+        raise ValueError(f"lengths must be at least 0, got {own.min()} at index {own.argmin()}")
+    total = own.sum(dtype=np.float64)
+    if total >= _MOST:
+        raise ValueError(f"lengths must have a sum below 2**53, got {total:.6g}")
+    return _in_documents(own.astype(_INT64), int(total))
+
+
+def from_cu_seqlens(cu_seqlens: npt.ArrayLike) -> Positions:
+    """Positions in packed documents that begin and end at these offsets.
+
+    Parameters
+    ----------
+    cu_seqlens : array_like of int, shape (documents + 1,)
+        The cumulative lengths that the variable-length kernels of FlashAttention take, most often
+        int32: 0 first, then where each document ends. Two that are equal hold an empty document.
+
+    Returns
+    -------
+    ndarray of int64, shape (cu_seqlens[-1],)
+        0, 1, 2, ... in every document.
+
+    Raises
+    ------
+    TypeError
+        If `cu_seqlens` are not integers.
+    ValueError
+        If they have not one axis and an element, do not begin at 0, decrease somewhere, or end
+        beyond all memory.
+    MemoryError
+        If they end beyond the memory at hand.
+
+    Notes
+    -----
+    ``cu_seqlens_q`` of `flash_attn_varlen_func` in Dao-AILab/flash-attention.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.from_cu_seqlens([0, 3, 5])
+    array([0, 1, 2, 0, 1])
+    """
+    own = _row("cu_seqlens", cu_seqlens)
+    if not own.size:
+        raise ValueError("cu_seqlens must have an element or more, got shape (0,)")
+    if own[0] != 0:
+        raise ValueError(f"cu_seqlens must begin at 0, got {own[0]}")
+    falls = own[1:] < own[:-1]
+    if falls.any():
+        i = int(falls.argmax())
+        raise ValueError(
+            f"cu_seqlens must not decrease, got {own[i]} and then {own[i + 1]} at index {i + 1}"
+        )
+    total = int(own[-1])
+    if total >= _MOST:
+        raise ValueError(f"cu_seqlens must end below 2**53, got {total}")
+    ends = own.astype(_INT64)
+    return _in_documents(ends[1:] - ends[:-1], total)
+
+
+def from_segments(segments: npt.ArrayLike) -> Positions:
+    """Positions in segments, which are runs of equal ids.
+
+    Parameters
+    ----------
+    segments : array_like of int, shape (..., length)
+        The segment of each token, as packed loaders send it. Neighbours along the last axis with
+        the same id are in the same segment; an id that comes back begins a new one. Padding, 0s
+        say, is a segment like any other and is counted too.
+
+    Returns
+    -------
+    ndarray of int64, shape of `segments`
+        0, 1, 2, ... in every segment.
+
+    Raises
+    ------
+    TypeError
+        If `segments` are not integers.
+    ValueError
+        If they have no axis.
+
+    Notes
+    -----
+    The segment masks of hiyouga/LlamaFactory#7754.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.from_segments([1, 1, 2, 2, 2, 0])
+    array([0, 1, 0, 1, 2, 0])
+    """
+    ids = _sequences("segments", segments)
+    begins = np.empty(ids.shape, np.bool_)
+    begins[..., :1] = True
+    np.not_equal(ids[..., 1:], ids[..., :-1], out=begins[..., 1:])
+    out = _arrays.empty(ids.shape, _INT64)
+    _backend.kernels.segments(out, begins)
+    return out
+
+
+def from_mask(mask: npt.ArrayLike) -> Positions:
+    """Positions in padded sequences, by the mask of what is no padding.
+
+    Parameters
+    ----------
+    mask : array_like of bool, or of integers that are 0 and 1, shape (..., length)
+        The attention mask of a tokenizer: 1 for a token and 0 for padding, be it on the left, on
+        the right or between.
+
+    Returns
+    -------
+    ndarray of int64, shape of `mask`
+        Every token's number of tokens before it, ``cumsum(mask, -1) - 1``, and 0 for padding.
+
+    Raises
+    ------
+    TypeError
+        If `mask` is neither bool nor of integers.
+    ValueError
+        If it has no axis, or an element that is not 0 or 1.
+
+    Notes
+    -----
+    With padding on the left, counting from the first column is wrong: huggingface/transformers#33095.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.from_mask([[0, 0, 1, 1, 1], [1, 1, 1, 1, 0]])
+    array([[0, 0, 0, 1, 2],
+           [0, 1, 2, 3, 0]])
+    """
+    keep = _sequences("mask", mask)
+    if keep.dtype != np.bool_:
+        if not 0 <= np.bitwise_or.reduce(keep, axis=None) <= 1:
+            wrong = keep[(keep != 0) & (keep != 1)][0]
+            raise ValueError(f"mask must be bool, or integers that are 0 and 1, got {wrong}")
+        keep = keep != 0
+    return _counted(np.ascontiguousarray(keep), -1, 0)
+
+
+def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:
+    """Positions in padded sequences of token ids, counted from ``padding_idx + 1`` on.
+
+    The convention of fairseq, and of RoBERTa and BART after it, whose tables of positions keep a
+    row for padding and leave those before it unused.
+
+    Parameters
+    ----------
+    ids : array_like of int, shape (..., length)
+        Token ids.
+    padding_idx : int
+        The id of padding, and the position it gets.
+
+    Returns
+    -------
+    ndarray of int64, shape of `ids`
+        ``padding_idx + cumsum(ids != padding_idx, -1)``, and `padding_idx` for padding.
+
+    Raises
+    ------
+    TypeError
+        If `ids` or `padding_idx` are not integers.
+    ValueError
+        If `ids` have no axis, or positions from `padding_idx` on leave int64.
+
+    Notes
+    -----
+    `make_positions` in fairseq/utils.py of facebookresearch/fairseq.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.from_ids([[5, 3, 6, 7, 1, 1], [1, 1, 5, 3, 6, 7]], padding_idx=1)
+    array([[2, 3, 4, 5, 1, 1],
+           [1, 1, 2, 3, 4, 5]])
+    """
+    tokens = _sequences("ids", ids)
+    pad = _arrays.integer("padding_idx", padding_idx)
+    if not -(2**63) <= pad < 2**63 - tokens.shape[-1]:
+        raise ValueError(
+            f"padding_idx must leave all positions within int64, got {_arrays.shown(pad)}"
+        )
+    return _counted(np.not_equal(tokens, pad, order="C"), pad, pad)
+
+
+def _row(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Integers with one axis.
+
+    Copied first, so that nobody can change them between the checks and the kernel.
+    """
+    own = np.array(_arrays.integers(name, values))
+    if own.ndim != 1:
+        raise ValueError(f"{name} must have one axis, got shape {own.shape}")
+    return own
+
+
+def _sequences(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    result = _arrays.integers(name, values)
+    if not result.ndim:
+        raise ValueError(f"{name} must have shape (..., length), got shape ()")
+    return result
+
+
+def _in_documents(lengths: npt.NDArray[np.int64], total: int) -> Positions:
+    out = _arrays.empty((total,), _INT64)
+    _backend.kernels.runs(out, lengths)
+    return out
+
+
+def _counted(keep: npt.NDArray[np.bool_], base: int, pad: int) -> Positions:
+    out = _arrays.empty(keep.shape, _INT64)
+    _backend.kernels.counts(out, keep, base, pad)
+    return out
