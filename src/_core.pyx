@@ -10,7 +10,7 @@ calls.
 """
 
 from libc.math cimport INFINITY, NAN, copysign, fabs
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t
 from libc.stdlib cimport free, malloc
 
 cimport numpy as cnp
@@ -36,8 +36,11 @@ cdef extern from *:
     static int runs_avx2(void) { return IsProcessorFeaturePresent(40); }
     static int runs_avx512(void) { return IsProcessorFeaturePresent(41); }
     #elif defined(__GNUC__) && defined(__x86_64__)
+    #include <cpuid.h>
     static int runs_avx2(void) {
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+        unsigned a, b, c = 0, d; /* c: F16C, which not every compiler knows by name */
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+            && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
     }
     static int runs_avx512(void) {
         return runs_avx2() && __builtin_cpu_supports("avx512f")
@@ -67,13 +70,33 @@ cdef extern from "_vectors.h" nogil:
                      Py_ssize_t n, float scale, bint paired, bint stream)
     Range turn_double(const Row *, const Row *, const double *anchor, const double *offset,
                       Py_ssize_t n, double scale, bint paired, bint stream)
-    Range stream_add_float(float *, const float *, const float *, float scale, Py_ssize_t count)
-    Range stream_add_double(double *, const double *, const double *, double, Py_ssize_t count)
+    Range stream_add_float(float *, const float *, const char *next, const float *, float scale,
+                           Py_ssize_t count)
+    Range stream_add_double(double *, const double *, const char *next, const double *,
+                            double scale, Py_ssize_t count)
+    void scale_float(float *, const float *, float scale, Py_ssize_t size)
+    void scale_double(double *, const double *, double scale, Py_ssize_t size)
     void stream_fence()
+
+cdef extern from "_halves.h" nogil:
+    void round_float16(uint16_t *, const double *, Py_ssize_t size)
+    void round_bfloat16(uint16_t *, const double *, Py_ssize_t size)
+    void add_float16(uint16_t *, const uint16_t *, const float *, float scale, Py_ssize_t size)
+    void add_bfloat16(uint16_t *, const uint16_t *, const float *, float scale, Py_ssize_t size)
+    void scale_float16(uint16_t *, const uint16_t *, float scale, Py_ssize_t size)
+    void scale_bfloat16(uint16_t *, const uint16_t *, float scale, Py_ssize_t size)
+    void widen_float16(float *, const uint16_t *, Py_ssize_t size)
+    void widen_bfloat16(float *, const uint16_t *, Py_ssize_t size)
 
 ctypedef fused real:
     float
     double
+
+# What rows are written in: what they are made in, or halves.
+cdef enum Format:
+    NATIVE
+    FLOAT16
+    BFLOAT16
 
 cdef enum:
     # Rows of a table before its anchors, and the distance of these.
@@ -88,6 +111,8 @@ cdef enum:
     # to which it is over before another thread could take the GIL.
     SMALL = 1 << 24
     TINY = 1 << 14
+    # Bytes that what is added to is asked for ahead.
+    AHEAD = 4096
     # Runs of positions that are sorted by anchor at a time.
     WINDOW = 16384
 
@@ -104,34 +129,65 @@ cdef struct Block:
     Py_ssize_t width
     Py_ssize_t item_stride
     Py_ssize_t row_stride
+    Py_ssize_t itemsize
 
 
 cdef Block block_of(cnp.ndarray array) noexcept:
     cdef Block block
+    block.data = NULL
+    if array is None:
+        return block
     block.data = cnp.PyArray_BYTES(array)
     block.items = cnp.PyArray_DIM(array, 0)
     block.rows = cnp.PyArray_DIM(array, 1)
     block.width = cnp.PyArray_DIM(array, 2) if cnp.PyArray_NDIM(array) > 2 else 1
     block.item_stride = cnp.PyArray_STRIDE(array, 0)
     block.row_stride = cnp.PyArray_STRIDE(array, 1)
+    block.itemsize = cnp.PyArray_ITEMSIZE(array)
     return block
 
 
-# Every row at a position of its own.
-cdef void write_positions(const Block *out, const Block *x, const Block *positions, Encoder *e,
-                          const Target *target, real *spill, Run *runs,
-                          Py_ssize_t *heads) noexcept nogil:
+cdef Format format_of(cnp.ndarray array) noexcept:
+    if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT16:
+        return FLOAT16
+    if cnp.PyArray_TYPE(array) == cnp.NPY_UINT16:
+        return BFLOAT16
+    return NATIVE
+
+
+# The arrays of a call; `data` is NULL in those that are not there.
+cdef struct Arrays:
+    Block out
+    Block x
+    Block ids
+    Block positions
+    Block mask
+    double start
+
+
+cdef inline const char *row_of(const Block *block, Py_ssize_t item, Py_ssize_t row) noexcept nogil:
+    if block.data is NULL:
+        return NULL
+    return block.data + item * block.item_stride + row * block.row_stride
+
+
+# Rows that differ from item to item: in their positions, their ids or their mask.
+cdef void write_runs(const Arrays *arrays, Encoder *e, const Target *target, real *spill,
+                     Run *runs, Py_ssize_t *heads) noexcept nogil:
     cdef Py_ssize_t item, row, count = 0
-    cdef const double *where
+    cdef const double *positions
+    cdef const uint8_t *mask
     cdef Run *run
-    for item in range(out.items):
-        where = <const double *> (positions.data + item * positions.item_stride)
+    for item in range(arrays.out.items):
+        positions = <const double *> row_of(&arrays.positions, item, 0)
+        mask = <const uint8_t *> row_of(&arrays.mask, item, 0)
         row = 0
-        while row < out.rows:
+        while row < arrays.out.rows:
             run = &runs[count]
-            find_run(run, where, 0.0, row, out.rows)
-            run.out = out.data + item * out.item_stride + row * out.row_stride
-            run.x = x.data + item * x.item_stride + row * x.row_stride
+            find_run(run, positions, arrays.start, mask, row, arrays.out.rows)
+            run.out = <char *> row_of(&arrays.out, item, row)
+            run.ids = <const int64_t *> row_of(&arrays.ids, item, row)
+            run.x = row_of(&arrays.x, item, row) if run.ids is NULL else arrays.x.data
             row += run.length
             count += 1
             if count == WINDOW:
@@ -141,31 +197,62 @@ cdef void write_positions(const Block *out, const Block *x, const Block *positio
 
 
 # A tile of rows is made once and added to every item of the batch while it is in cache.
-cdef void add_tiles(const Block *out, const Block *x, const double *positions, double start,
-                    Encoder *e, const Target *target, real *spill, real *tile,
-                    Py_ssize_t tile_rows) noexcept nogil:
+cdef void add_tiles(const Arrays *arrays, Encoder *e, const Target *target, real *spill,
+                    real *tile, Py_ssize_t tile_rows) noexcept nogil:
+    cdef const Block *out = &arrays.out
+    cdef const double *positions = <const double *> arrays.positions.data
     cdef Target to_tile = target[0]
-    cdef Py_ssize_t first, count, item, row, rows, size
-    cdef char *to
-    cdef const char *source
-    cdef const double *where = NULL
+    cdef Py_ssize_t width = out.width, first, count, item, row, rows
+    cdef bint contiguous = out.row_stride == width * out.itemsize == arrays.x.row_stride
+    cdef const char *x
     to_tile.adds = to_tile.streams = False
     to_tile.x_stride = 0
-    to_tile.stride = size = out.width * sizeof(real)
+    to_tile.stride = width * sizeof(real)
+    to_tile.format = NATIVE
     for first from 0 <= first < out.rows by tile_rows:
         count = min(out.rows - first, tile_rows)
-        if positions is not NULL:
-            where = positions + first
-        write_rows(<char *> tile, NULL, e, &to_tile, where, start + first, count, spill)
+        write_rows(<char *> tile, NULL, e, &to_tile,
+                   positions + first if positions is not NULL else NULL, arrays.start + first,
+                   count, spill)
         # contiguous rows are added as one
-        rows = count if out.row_stride == size == x.row_stride else 1
+        rows = count if contiguous else 1
         for item in range(out.items):
-            to = out.data + item * out.item_stride + first * out.row_stride
-            source = x.data + item * x.item_stride + first * x.row_stride
             for row from 0 <= row < count by rows:
-                add_row(<real *> (to + row * out.row_stride),
-                        <const real *> (source + row * x.row_stride),
-                        tile + row * out.width, rows * out.width, target)
+                x = row_of(&arrays.x, item, first + row)
+                add_row(<char *> row_of(out, item, first + row), x, x + AHEAD,
+                        tile + row * width, rows * width, target)
+
+
+# A row of a table is added, as it stands, instead of one that is made.
+cdef void add_looked_up(const Arrays *arrays, const Block *table, const Target *target,
+                        real *wide) noexcept nogil:
+    cdef Py_ssize_t width = arrays.out.width, item, row
+    cdef const int64_t *positions
+    cdef const uint8_t *mask
+    cdef const char *looked_up
+    cdef const char *x
+    cdef char *out
+    cdef Run run
+    for item in range(arrays.out.items):
+        positions = <const int64_t *> row_of(&arrays.positions, item, 0)
+        mask = <const uint8_t *> row_of(&arrays.mask, item, 0)
+        run.ids = <const int64_t *> row_of(&arrays.ids, item, 0)
+        run.x = row_of(&arrays.x, item, 0) if run.ids is NULL else arrays.x.data
+        for row in range(arrays.out.rows):
+            out = <char *> row_of(&arrays.out, item, row)
+            x = x_of(&run, row, target)
+            if mask is not NULL and not mask[row]:
+                scale_row(out, x, <real> target.scale, width, target)
+                continue
+            looked_up = row_of(table, positions[row], 0)
+            if target.format == FLOAT16:
+                widen_float16(<float *> wide, <const uint16_t *> looked_up, width)
+                looked_up = <const char *> wide
+            elif target.format == BFLOAT16:
+                widen_bfloat16(<float *> wide, <const uint16_t *> looked_up, width)
+                looked_up = <const char *> wide
+            add_row(out, x, x_of(&run, min(row + 1, arrays.out.rows - 1), target),
+                    <const real *> looked_up, width, target)
 
 
 cdef struct Workspace:
@@ -181,7 +268,7 @@ cdef size_t whole_lines(size_t size) noexcept:
     return (size + LINE - 1) // LINE * LINE
 
 
-# Room for an anchor's row and two spilled rows; for a tile of at most `rows`, for `runs`, if any.
+# Room for an anchor's row and four spilled rows; for a tile of at most `rows`, for `runs`, if any.
 cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs, size_t itemsize,
                  cnp.ndarray turns, cnp.ndarray table, bint paired, bint streams) except -1:
     cdef size_t anchor, spill, tile
@@ -196,7 +283,7 @@ cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs,
     e.held = NAN
     # Each begins a line, which half of the loads would cross elsewhere.
     anchor = whole_lines(2 * e.n * sizeof(double))
-    spill = whole_lines(4 * e.n * itemsize)
+    spill = whole_lines(8 * e.n * itemsize)
     tile = 2 * e.n * itemsize
     space.tile_rows = min(rows, <Py_ssize_t> max(1, (LONG_TILE if streams else TILE) // tile))
     tile = whole_lines(tile * space.tile_rows)
@@ -213,60 +300,76 @@ cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs,
     return 0
 
 
-cdef void write_blocks(const Block *out, const Block *x, const Block *positions, double start,
-                       Encoder *e, const Target *target, real *spill,
-                       const Workspace *space) noexcept nogil:
+cdef void write_as(const Arrays *arrays, Encoder *e, const Target *target, real *spill,
+                   const Workspace *space) noexcept nogil:
     cdef Py_ssize_t item
     if space.runs is not NULL:
-        write_positions(out, x, positions, e, target, spill, space.runs, space.heads)
+        write_runs(arrays, e, target, spill, space.runs, space.heads)
     elif space.tile is not NULL:
-        add_tiles(out, x, <const double *> positions.data, start, e, target, spill,
-                  <real *> space.tile, space.tile_rows)
+        add_tiles(arrays, e, target, spill, <real *> space.tile, space.tile_rows)
     else:
-        for item in range(out.items):
-            write_rows(out.data + item * out.item_stride, x.data + item * x.item_stride, e, target,
-                       NULL, start, out.rows, spill)
+        for item in range(arrays.out.items):
+            write_rows(<char *> row_of(&arrays.out, item, 0), row_of(&arrays.x, item, 0), e, target,
+                       NULL, arrays.start, arrays.out.rows, spill)
 
 
-cdef void write_all(bint single, const Block *out, const Block *x, const Block *positions,
-                    double start, Encoder *e, const Target *target,
+cdef void write_all(bint single, const Arrays *arrays, Encoder *e, const Target *target,
                     const Workspace *space) noexcept nogil:
     if single:
-        write_blocks(out, x, positions, start, e, target, <float *> space.spill, space)
+        write_as(arrays, e, target, <float *> space.spill, space)
     else:
-        write_blocks(out, x, positions, start, e, target, <double *> space.spill, space)
+        write_as(arrays, e, target, <double *> space.spill, space)
     if target.streams:
         stream_fence()
 
 
-cdef int write(cnp.ndarray out, cnp.ndarray x, double start, cnp.ndarray positions,
-               cnp.ndarray turns, cnp.ndarray table, bint paired, bint stream,
-               double scale) except -1:
-    cdef bint single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32, tiles, own = False
-    cdef Block rows = block_of(out), source = rows, where
+cdef Target target_of(cnp.ndarray out, cnp.ndarray x, const Arrays *arrays, bint stream,
+                      double scale) noexcept:
     cdef Target target
-    cdef Encoder e
-    cdef Workspace space
-    if x is not None:
-        source = block_of(x)
-    target.stride = rows.row_stride
-    target.x_stride = source.row_stride if x is not None else 0
+    target.stride = arrays.out.row_stride
+    # where there are ids, x is a table of rows
+    target.x_stride = (arrays.x.item_stride if arrays.ids.data is not NULL
+                       else arrays.x.row_stride if x is not None else 0)
     target.scale = scale
     target.adds = x is not None
     target.streams = stream
-    tiles = target.adds and rows.items > 1
-    where.data = NULL
-    if positions is not None:
-        where = block_of(positions)
-        own = not tiles or where.item_stride != 0
-    prepare(&space, &e, rows.rows if tiles and not own else 0,
-            rows.items * rows.rows if own else 0, cnp.PyArray_ITEMSIZE(out), turns, table, paired,
-            stream)
+    target.format = format_of(out)
+    return target
+
+
+cdef Arrays arrays_of(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
+                      cnp.ndarray positions, cnp.ndarray mask) noexcept:
+    cdef Arrays arrays
+    arrays.out = block_of(out)
+    arrays.x = block_of(x)
+    arrays.ids = block_of(ids)
+    arrays.positions = block_of(positions)
+    arrays.mask = block_of(mask)
+    arrays.start = start
+    return arrays
+
+
+cdef int write(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
+               cnp.ndarray positions, cnp.ndarray mask, cnp.ndarray turns, cnp.ndarray table,
+               bint paired, bint stream, double scale) except -1:
+    cdef Arrays arrays = arrays_of(out, x, ids, start, positions, mask)
+    cdef Target target = target_of(out, x, &arrays, stream, scale)
+    # halves are added to in float, and rounded from double
+    cdef bint single = (cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32
+                        or (target.format != NATIVE and target.adds))
+    cdef Encoder e
+    cdef Workspace space
+    cdef Py_ssize_t items = arrays.out.items, rows = arrays.out.rows
+    cdef bint tiles = target.adds and items > 1
+    cdef bint runs = ids is not None or mask is not None or (
+        positions is not None and (not tiles or arrays.positions.item_stride != 0))
+    prepare(&space, &e, rows if tiles and not runs else 0, items * rows if runs else 0,
+            sizeof(float) if single else sizeof(double), turns, table, paired, stream)
     if cnp.PyArray_NBYTES(out) <= TINY:
-        write_all(single, &rows, &source, &where, start, &e, &target, &space)
+        write_all(single, &arrays, &e, &target, &space)
     else:
         with nogil:
-            write_all(single, &rows, &source, &where, start, &e, &target, &space)
+            write_all(single, &arrays, &e, &target, &space)
     free(space.memory)
     return 0
 
@@ -291,13 +394,33 @@ def tabulate(cnp.ndarray table not None, cnp.ndarray turns not None, double reac
 
 def fill(cnp.ndarray out not None, double start, cnp.ndarray positions,
          cnp.ndarray turns not None, cnp.ndarray table not None, bint paired, bint stream):
-    write(out, None, start, positions, turns, table, paired, stream, 1.0)
+    write(out, None, None, start, positions, None, turns, table, paired, stream, 1.0)
 
 
-def add(cnp.ndarray out not None, cnp.ndarray x not None, double start, cnp.ndarray positions,
-        cnp.ndarray turns not None, cnp.ndarray table not None, bint paired, bint stream,
-        double scale):
-    write(out, x, start, positions, turns, table, paired, stream, scale)
+def add(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids, double start,
+        cnp.ndarray positions, cnp.ndarray mask, cnp.ndarray turns not None,
+        cnp.ndarray table not None, bint paired, bint stream, double scale):
+    write(out, x, ids, start, positions, mask, turns, table, paired, stream, scale)
+
+
+def add_rows(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids,
+             cnp.ndarray positions not None, cnp.ndarray mask, cnp.ndarray rows not None,
+             bint stream, double scale):
+    cdef Arrays arrays = arrays_of(out, x, ids, 0.0, positions, mask)
+    cdef Target target = target_of(out, x, &arrays, stream, scale)
+    cdef Block table = block_of(rows)
+    cdef bint double = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT64
+    cdef void *wide = malloc(arrays.out.width * sizeof(float))
+    if wide is NULL:
+        raise MemoryError("posenc: no memory for a row of scratch")
+    with nogil:
+        if double:
+            add_looked_up(&arrays, &table, &target, <double *> wide)
+        else:
+            add_looked_up(&arrays, &table, &target, <float *> wide)
+        if stream:
+            stream_fence()
+    free(wide)
 
 
 def add_at_once(out, x, start, scale, workers, schedule, bint paired):
@@ -330,5 +453,5 @@ def add_at_once(out, x, start, scale, workers, schedule, bint paired):
     begin = PyLong_AsLongLongAndOverflow(start, &overflow)
     if overflow or not -near <= begin <= near:
         return False
-    write(to, source, begin, None, turns, table, paired, False, scale)
+    write(to, source, None, begin, None, None, turns, table, paired, False, scale)
     return True

@@ -1,21 +1,31 @@
 # How rows are written: run by run over an anchor, past the caches or into them.
 
-# Rows go out as they are, or added to x * scale. Strides in bytes.
+# Rows go out as they are, or added to x * scale, as `real` or as halves of that. Strides in bytes.
 cdef struct Target:
     Py_ssize_t stride
     Py_ssize_t x_stride
     double scale
     bint adds
     bint streams
+    Format format
 
-# Rows of consecutive positions over one anchor: `low`, low + 1, ... from it.
+# Rows of consecutive positions over one anchor: `low`, low + 1, ... from it. What they are added to
+# lies x_stride apart from x on, or where there are ids that many times x_stride from x on. Where
+# they are not to be encoded, rows are x * scale.
 cdef struct Run:
     char *out
     const char *x
+    const int64_t *ids
     double anchor
     Py_ssize_t low
     Py_ssize_t length
     Py_ssize_t next
+    bint encodes
+
+
+cdef inline const char *x_of(const Run *run, Py_ssize_t row,
+                             const Target *target) noexcept nogil:
+    return run.x + (row if run.ids is NULL else run.ids[row]) * target.x_stride
 
 
 cdef inline void add_scaled(real *restrict out, const real *restrict x, const real *restrict row,
@@ -41,19 +51,39 @@ cdef inline void add_part(real *out, const real *x, const real *row, real scale,
         add_scaled(out, x, row, scale, first, end)
 
 
-# out = x * scale + row, for a row or for several that are contiguous everywhere.
-cdef void add_row(real *out, const real *x, const real *row, Py_ssize_t size,
+# out = x * scale + row, for a row or for several that are contiguous everywhere; `next` will be
+# read after x.
+cdef void add_row(char *out, const char *x, const char *next, const real *row, Py_ssize_t size,
                   const Target *target) noexcept nogil:
     cdef real scale = <real> target.scale
     cdef Range done
     done.first = done.end = 0
+    if real is float and target.format == FLOAT16:
+        add_float16(<uint16_t *> out, <const uint16_t *> x, row, scale, size)
+        return
+    if real is float and target.format == BFLOAT16:
+        add_bfloat16(<uint16_t *> out, <const uint16_t *> x, row, scale, size)
+        return
     if target.streams and out != x:
         if real is float:
-            done = stream_add_float(out, x, row, scale, size)
+            done = stream_add_float(<real *> out, <const real *> x, next, row, scale, size)
         else:
-            done = stream_add_double(out, x, row, scale, size)
-    add_part(out, x, row, scale, 0, done.first)
-    add_part(out, x, row, scale, done.end, size)
+            done = stream_add_double(<real *> out, <const real *> x, next, row, scale, size)
+    add_part(<real *> out, <const real *> x, row, scale, 0, done.first)
+    add_part(<real *> out, <const real *> x, row, scale, done.end, size)
+
+
+# out = x * scale.
+cdef void scale_row(char *out, const char *x, real scale, Py_ssize_t size,
+                    const Target *target) noexcept nogil:
+    if target.format == FLOAT16:
+        scale_float16(<uint16_t *> out, <const uint16_t *> x, <float> scale, size)
+    elif target.format == BFLOAT16:
+        scale_bfloat16(<uint16_t *> out, <const uint16_t *> x, <float> scale, size)
+    elif real is float:
+        scale_float(<real *> out, <const real *> x, scale, size)
+    else:
+        scale_double(<real *> out, <const real *> x, scale, size)
 
 
 # The columns of a row that wait in `spill`.
@@ -105,51 +135,93 @@ cdef void turn(const Row *plus, const Row *minus, const double *anchor, const do
     turn_part(plus, minus, anchor, offset, done.end, e.n, e, target, spill)
 
 
+# The same in halves: to be added in float, rows are made in float, else in double.
+cdef void turn_halves(const Row *plus, const Row *minus, const double *anchor,
+                      const double *offset, const Encoder *e, const Target *target,
+                      real *spill) noexcept nogil:
+    cdef Target whole = target[0]
+    cdef Row to[2]
+    cdef const Row *wanted[2]
+    cdef Py_ssize_t d = 2 * e.n, i
+    whole.adds = whole.streams = False
+    wanted[0], wanted[1] = plus, minus
+    for i in range(2):
+        to[i].out = <char *> (spill + i * d)
+        to[i].x = NULL
+    turn(&to[0] if plus is not NULL else NULL, &to[1] if minus is not NULL else NULL, anchor,
+         offset, e, &whole, spill + 2 * d)
+    for i in range(2):
+        if wanted[i] is NULL:
+            continue
+        if real is float:
+            add_row(wanted[i].out, wanted[i].x, wanted[i].next, spill + i * d, d, target)
+        elif target.format == FLOAT16:
+            round_float16(<uint16_t *> wanted[i].out, spill + i * d, d)
+        else:
+            round_bfloat16(<uint16_t *> wanted[i].out, spill + i * d, d)
+
+
 # The rows of a run, two mirrored ones at a time; `next` is what will be read after them.
 cdef void write_run(const Run *run, const char *next, Encoder *e, const Target *target,
                     real *spill) noexcept nogil:
-    cdef const double *anchor = anchor_row(e, run.anchor)
+    cdef const double *anchor
+    cdef const double *origin
     cdef const double *offset
     cdef Py_ssize_t low = run.low, high = run.low + run.length - 1
     cdef Py_ssize_t last = max(high, -low), k
     cdef Row plus, minus
-    cdef bint up, down
+    cdef const Row *up
+    cdef const Row *down
+    if not run.encodes:
+        for k in range(run.length):
+            scale_row(run.out + k * target.stride, x_of(run, k, target), <real> target.scale,
+                      2 * e.n, target)
+        return
+    anchor = anchor_row(e, run.anchor)
     plus.x = minus.x = NULL
     for k in range(max(low, -high, 0), last + 1):
         offset = e.table + 2 * e.n * k
-        up = low <= k <= high
-        down = 0 < k and low <= -k <= high
+        up = &plus if low <= k <= high else NULL
+        down = &minus if 0 < k and low <= -k <= high else NULL
         plus.out = run.out + (k - low) * target.stride
         minus.out = run.out - (k + low) * target.stride
-        if target.adds:
-            plus.x = run.x + (k - low) * target.x_stride
-            minus.x = run.x - (k + low) * target.x_stride
-            plus.next = plus.x + target.x_stride if k < high else next
-            minus.next = minus.x - target.x_stride if low < -k else next
-        if k == 0:
-            turn(&plus, NULL, anchor, NULL, e, target, spill)
-        elif anchor == e.table and not down:
-            turn(&plus, NULL, offset, NULL, e, target, spill)
+        if target.adds and up is not NULL:
+            plus.x = x_of(run, k - low, target)
+            plus.next = x_of(run, k + 1 - low, target) if k < high else next
+        if target.adds and down is not NULL:
+            minus.x = x_of(run, -k - low, target)
+            minus.next = x_of(run, -k - 1 - low, target) if low < -k else next
+        origin = anchor
+        if k == 0 or (anchor == e.table and down is NULL):
+            origin = offset if anchor == e.table else anchor
+            offset = NULL
+        if target.format == NATIVE:
+            turn(up, down, origin, offset, e, target, spill)
         else:
-            turn(&plus if up else NULL, &minus if down else NULL, anchor, offset, e, target, spill)
+            turn_halves(up, down, origin, offset, e, target, spill)
 
 
 cdef inline double at(const double *positions, double start, Py_ssize_t row) noexcept nogil:
     return start + row if positions is NULL else positions[row]
 
 
-# The longest run from `row` on.
-cdef inline void find_run(Run *run, const double *positions, double start, Py_ssize_t row,
-                          Py_ssize_t count) noexcept nogil:
+# The longest run from `row` on, of those that are encoded or of those that are not.
+cdef inline void find_run(Run *run, const double *positions, double start, const uint8_t *mask,
+                          Py_ssize_t row, Py_ssize_t count) noexcept nogil:
     cdef double position = at(positions, start, row)
     cdef double anchor = anchor_of(position)
+    cdef Py_ssize_t next
     run.anchor = anchor
     run.low = <Py_ssize_t> (position - anchor)
     run.length = 1
-    while row + run.length < count:
-        position = at(positions, start, row + run.length)
-        if position - anchor != run.low + run.length or anchor_of(position) != anchor:
+    run.encodes = mask is NULL or mask[row] != 0
+    for next in range(row + 1, count):
+        if mask is not NULL and run.encodes != (mask[next] != 0):
             return
+        if run.encodes:
+            position = at(positions, start, next)
+            if position - anchor != run.low + run.length or anchor_of(position) != anchor:
+                return
         run.length += 1
 
 
@@ -159,8 +231,9 @@ cdef void write_rows(char *out, const char *x, Encoder *e, const Target *target,
                      real *spill) noexcept nogil:
     cdef Run run
     cdef Py_ssize_t row = 0
+    run.ids = NULL
     while row < count:
-        find_run(&run, positions, start, row, count)
+        find_run(&run, positions, start, NULL, row, count)
         run.out = out + row * target.stride
         run.x = x + row * target.x_stride
         write_run(&run, run.x + run.length * target.x_stride, e, target, spill)
@@ -187,4 +260,4 @@ cdef void write_window(Run *runs, Py_ssize_t count, Py_ssize_t *heads, Encoder *
             run = &runs[heads[head]]
             heads[head] = run.next
             next = run.next if run.next >= 0 else min(i + 1, count - 1)
-            write_run(run, runs[next].x, e, target, spill)
+            write_run(run, x_of(&runs[next], 0, target), e, target, spill)

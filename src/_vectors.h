@@ -212,13 +212,13 @@ enum { PLACE, PLUS, MINUS, BOTH };
 DEFINE_TURN(float, floats, ps)
 DEFINE_TURN(double, doubles, pd)
 
-/* out = x * scale + row past the caches, for contiguous elements. */
+/* out = x * scale + row past the caches, for contiguous elements; `next` is read after x. */
 #define DEFINE_STREAM_ADD(real, vector, suffix)                                                    \
-    static Range stream_add_##real(real *out, const real *x, const real *row, real factor,         \
-                                   ptrdiff_t count) {                                              \
+    static Range stream_add_##real(real *out, const real *x, const char *next, const real *row,    \
+                                   real factor, ptrdiff_t count) {                                 \
         vector scale = VECTOR(set1_##suffix)(factor);                                              \
         ptrdiff_t step = sizeof(vector) / sizeof(real);                                            \
-        Row target = {(char *)out, (const char *)x, (const char *)x + 4096};                       \
+        Row target = {(char *)out, (const char *)x, next};                                         \
         Range range = {(ptrdiff_t)(-(uintptr_t)out % LINE / sizeof(real)), count};                 \
         if (range.first > count) range.first = count;                                              \
         range.end -= (count - range.first) % step;                                                 \
@@ -236,8 +236,26 @@ static inline void stream_fence(void) { _mm_sfence(); }
 static const Range NONE = {0, 0};
 #define turn_float(plus, minus, anchor, offset, n, scale, paired, stream) NONE
 #define turn_double(plus, minus, anchor, offset, n, scale, paired, stream) NONE
-#define stream_add_float(out, x, row, scale, count) NONE
-#define stream_add_double(out, x, row, scale, count) NONE
+#define stream_add_float(out, x, next, row, scale, count) NONE
+#define stream_add_double(out, x, next, row, scale, count) NONE
 #define stream_fence()
 
 #endif
+
+/* Before a loop whose elements do not depend on one another, though out may be x. */
+#if defined(_MSC_VER)
+#define NO_DEPENDENCE __pragma(loop(ivdep))
+#elif defined(__clang__)
+#define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define NO_DEPENDENCE _Pragma("GCC ivdep")
+#endif
+
+/* out = x * scale; out may be x. */
+#define DEFINE_SCALE(real)                                                                         \
+    static inline void scale_##real(real *out, const real *x, real scale, ptrdiff_t size) {        \
+        NO_DEPENDENCE                                                                              \
+        for (ptrdiff_t j = 0; j < size; j++) out[j] = x[j] * scale;                                \
+    }
+DEFINE_SCALE(float)
+DEFINE_SCALE(double)

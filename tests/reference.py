@@ -1,7 +1,9 @@
 """What is right: mpmath at 80 digits, and the library's promises in terms of it."""
 
 import functools
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -52,3 +54,10 @@ def half_ulp_float32(exact: mpmath.mpf) -> float:
     if mpmath.mpf(float(toward_zero)) > abs(exact):
         toward_zero = np.nextafter(toward_zero, np.float32(0))
     return float(np.spacing(toward_zero)) / 2
+
+
+def rounded(value: float, digits: int, least: int) -> float:
+    """A double to `digits` binary digits, ties to even; below 2**least to as many places as there."""
+    exponent = max(math.frexp(value)[1] - digits, least + 1 - digits)
+    unit = Fraction(2) ** exponent
+    return float(round(Fraction(value) / unit) * unit)

@@ -11,6 +11,7 @@ from conftest import forget
 import posenc
 
 X = np.zeros((2, 5, 8), np.float32)
+W = np.zeros((20, 8), np.float32)
 ALL: Any = posenc  # past the type checker: these calls are wrong on purpose
 
 # Each case: the error, words that its message must hold, and the call.
@@ -20,7 +21,7 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (TypeError, ("x", "int64"), lambda: ALL.add(X.astype(np.int64))),
     (TypeError, ("x", "bool"), lambda: ALL.add(X.astype(bool))),
     (TypeError, ("x", "complex64"), lambda: ALL.add(X.astype(np.complex64))),
-    (TypeError, ("x", "float16"), lambda: ALL.add(X.astype(np.float16))),
+    (TypeError, ("x", "int8"), lambda: ALL.add(X.astype(np.int8))),
     (ValueError, ("x", "()"), lambda: ALL.add(np.float32(3))),
     (ValueError, ("x", "(8,)"), lambda: ALL.add(X[0, 0])),
     (ValueError, ("d_model", "even", "5"), lambda: ALL.add(np.zeros((3, 5)))),
@@ -89,6 +90,57 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (ValueError, ("out", "stride"), lambda: ALL.fill(np.zeros((4, 8)).T)),
     (ValueError, ("out", "stride"), lambda: ALL.fill(np.zeros((4, 16))[:, ::2])),
     (ValueError, ("out", "stride"), lambda: ALL.fill(np.zeros((4, 8))[:, ::-1])),
+    # token ids and their embeddings
+    (TypeError, ("ids", "float64"), lambda: ALL.embed([[1.0]], W)),
+    (TypeError, ("ids", "bool"), lambda: ALL.embed([[True]], W)),
+    (TypeError, ("ids", "object"), lambda: ALL.embed(None, W)),
+    (ValueError, ("ids", "()"), lambda: ALL.embed(3, W)),
+    (IndexError, ("ids", "-1", "(1, 0)", "20"), lambda: ALL.embed([[3, 19], [-1, 20]], W)),
+    (IndexError, ("ids", "20", "(2,)"), lambda: ALL.embed(np.array([0, 19, 20], np.uint8), W)),
+    (IndexError, ("ids", str(2**64 - 1)), lambda: ALL.embed(np.array([2**64 - 1], "u8"), W)),
+    (IndexError, ("ids", "0"), lambda: ALL.embed([0], W[:0])),
+    (TypeError, ("weight", "int64"), lambda: ALL.embed([1], W.astype(np.int64))),
+    (TypeError, ("weight", "object"), lambda: ALL.embed([1], None)),
+    (ValueError, ("weight", "(8,)"), lambda: ALL.embed([1], W[0])),
+    (ValueError, ("weight", "(1, 20, 8)"), lambda: ALL.embed([1], W[np.newaxis])),
+    (ValueError, ("d_model", "even", "7"), lambda: ALL.embed([1], W[:, :7])),
+    (ValueError, ("weight", "6", "(20, 8)"), lambda: ALL.Sinusoidal(6).embed([1], W)),
+    (TypeError, ("out", "float64"), lambda: ALL.embed([1], W, out=np.zeros((1, 8)))),
+    (ValueError, ("out", "(2, 8)"), lambda: ALL.embed([1], W, out=np.zeros((2, 8), "f4"))),
+    (ValueError, ("out", "weight"), lambda: ALL.embed([1], W, out=W[3:4])),
+    (ValueError, ("positions", "(2,)", "(3,)"), lambda: ALL.embed([1, 2], W, positions=range(3))),
+    (ValueError, ("start",), lambda: ALL.embed([1, 2], W, start=2**53)),
+    # masks
+    (TypeError, ("mask", "float64"), lambda: ALL.add(X, mask=np.ones((2, 5)))),
+    (TypeError, ("mask", "<U5"), lambda: ALL.add(X, mask="11111")),
+    (ValueError, ("mask", "2"), lambda: ALL.add(X, mask=[0, 1, 2, 1, 0])),
+    (ValueError, ("mask", "-1"), lambda: ALL.add(X, mask=[0, 1, -1, 1, 0])),
+    (ValueError, ("mask", "(2, 5)", "()"), lambda: ALL.add(X, mask=True)),
+    (ValueError, ("mask", "(2, 5)", "(1,)"), lambda: ALL.add(X, mask=[True])),
+    (ValueError, ("mask", "(2, 5)", "(3, 5)"), lambda: ALL.add(X, mask=np.ones((3, 5), bool))),
+    (ValueError, ("mask", "(2,)", "(3,)"), lambda: ALL.embed([1, 2], W, mask=[1, 1, 0])),
+    # learned positions
+    (TypeError, ("weight", "int64"), lambda: ALL.Learned(np.ones((3, 8), np.int64))),
+    (ValueError, ("weight", "(8,)"), lambda: ALL.Learned(np.ones(8))),
+    (IndexError, ("start", "20", "16"), lambda: ALL.Learned(W).add(X, start=16)),
+    (IndexError, ("start", "20", "-1"), lambda: ALL.Learned(W).add(X, start=-1)),
+    (IndexError, ("start", "20", "bits"), lambda: ALL.Learned(W).add(X, start=10**5000)),
+    (
+        IndexError,
+        ("positions", "20", "(4,)"),
+        lambda: ALL.Learned(W).add(X, positions=[0, 1, 2, 3, 20]),
+    ),
+    (
+        IndexError,
+        ("positions", "-1", "(0,)"),
+        lambda: ALL.Learned(W).add(X, positions=[-1, 0, 1, 2, 3]),
+    ),
+    (TypeError, ("positions", "float64"), lambda: ALL.Learned(W).add(X, positions=np.ones(5))),
+    (ValueError, ("start", "3"), lambda: ALL.Learned(W).add(X, start=3, positions=range(5))),
+    (ValueError, ("x", "8", "(2, 5, 6)"), lambda: ALL.Learned(W).add(X[..., :6])),
+    (TypeError, ("float32", "float64"), lambda: ALL.Learned(W).add(X.astype(np.float64))),
+    (TypeError, ("float32", "float64"), lambda: ALL.Learned(W).embed([1], np.ones((3, 8)))),
+    (IndexError, ("ids", "3"), lambda: ALL.Learned(W).embed([3], np.ones((3, 8), np.float32))),
     # numbers
     (TypeError, ("scale", "ndarray"), lambda: ALL.add(X, scale=np.ones(8))),
     (TypeError, ("scale", "ndarray"), lambda: ALL.add(X, scale=np.array(2.0))),
@@ -112,7 +164,8 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (ValueError, ("start", "bits"), lambda: ALL.positional_encoding(3, 8, start=10**5000)),
     (ValueError, ("length", "bits"), lambda: ALL.positional_encoding(-(10**5000), 8)),
     (TypeError, ("dtype", "int64"), lambda: ALL.positional_encoding(3, 8, dtype=np.int64)),
-    (TypeError, ("dtype", "float16"), lambda: ALL.positional_encoding(3, 8, dtype=np.float16)),
+    (TypeError, ("dtype", "float99"), lambda: ALL.positional_encoding(3, 8, dtype="float99")),
+    (TypeError, ("dtype", ">f2"), lambda: ALL.positional_encoding(3, 8, dtype=">f2")),
     (TypeError, ("dtype", ">f8"), lambda: ALL.encode([3], 8, dtype=">f8")),
     (TypeError, ("workers", "1.5"), lambda: ALL.positional_encoding(3, 8, workers=1.5)),
     (ValueError, ("workers", "0"), lambda: ALL.positional_encoding(3, 8, workers=0)),

@@ -2,12 +2,15 @@
 
 from . import positions
 from ._config import __version__, show_config
-from .sinusoidal import Sinusoidal, add, encode, fill, positional_encoding
+from .learned import Learned
+from .sinusoidal import Sinusoidal, add, embed, encode, fill, positional_encoding
 
 __all__ = [
+    "Learned",
     "Sinusoidal",
     "__version__",
     "add",
+    "embed",
     "encode",
     "fill",
     "positional_encoding",

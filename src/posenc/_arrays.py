@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16))
+_WANTED = "float64, float32, float16 or bfloat16"
+_STREAM = 24 << 20  # bytes of output from which it is written past the caches
 _ALIGNMENT = 64  # bytes: a cache line, an AVX-512 register, and what JAX takes without a copy
 
 
@@ -28,12 +30,38 @@ def integer(name: str, value: SupportsIndex, least: int | None = None) -> int:
 
 
 def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
-    """float32 or float64 in native byte order."""
+    """A dtype of `_WANTED`, in native byte order."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        try:
+            import ml_dtypes  # noqa: F401 - from then on NumPy knows the name
+        except ModuleNotFoundError:
+            raise TypeError(
+                "dtype bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
+            ) from None
     with contextlib.suppress(TypeError):
         result = np.dtype(dtype)
-        if result in _FLOATS:
+        if _is_float(result):
             return result
-    raise TypeError(f"dtype must be float32 or float64 in native byte order, got {dtype!r}")
+    raise TypeError(f"dtype must be {_WANTED} in native byte order, got {dtype!r}")
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return dtype in _FLOATS or is_bfloat16(dtype)
+
+
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """By name, as ml_dtypes, whose type it is, is not required."""
+    return dtype.itemsize == 2 and dtype.name == "bfloat16"
+
+
+def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What is added in: float32 for 16 bits."""
+    return _FLOATS[0] if dtype.itemsize == 2 else dtype
+
+
+def plain_halves(array: Array) -> Array:
+    """What the kernels take: of bfloat16 the bits, as uint16."""
+    return array.view(np.uint16) if is_bfloat16(array.dtype) else array
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -53,8 +81,8 @@ def output(
     """
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
-    if out.dtype not in _FLOATS or (dtype is not None and out.dtype != dtype):
-        wanted = "float32 or float64 in native byte order" if dtype is None else dtype
+    if not _is_float(out.dtype) or (dtype is not None and out.dtype != dtype):
+        wanted = f"{_WANTED} in native byte order" if dtype is None else dtype
         raise TypeError(f"out must have dtype {wanted}, got {out.dtype}")
     if shape is not None and out.shape != shape:
         raise ValueError(f"out must have shape {shape}, got {out.shape}")
@@ -73,6 +101,11 @@ def output(
                 f"out must not overlap itself, got strides {out.strides} for shape {out.shape}"
             )
     return np.asarray(out)
+
+
+def streams(out: Array) -> bool:
+    """Whether ``out`` is to be written past the caches, as it is larger than what is left of them."""
+    return out.nbytes > _STREAM
 
 
 def _rows_overlap(out: Array) -> bool:
@@ -98,11 +131,24 @@ def _rows_overlap(out: Array) -> bool:
 
 
 def addend(x: npt.ArrayLike) -> Array:
-    """``x`` as an array of float32 or float64 of any byte order, with two axes or more."""
-    result = np.asarray(x)
-    if result.dtype.newbyteorder("=") not in _FLOATS:
-        raise TypeError(f"x must have dtype float32 or float64, got {result.dtype}")
+    """``x`` as an array of floats of any byte order, with two axes or more."""
+    result = _floats("x", x)
     width("x", result)
+    return result
+
+
+def embeddings(weight: npt.ArrayLike) -> Array:
+    """``weight`` as an array of floats of any byte order, with two axes."""
+    result = _floats("weight", weight)
+    if result.ndim != 2:
+        raise ValueError(f"weight must have shape (rows, d_model), got shape {result.shape}")
+    return result
+
+
+def _floats(name: str, values: npt.ArrayLike) -> Array:
+    result = np.asarray(values)
+    if not _is_float(result.dtype.newbyteorder("=")):
+        raise TypeError(f"{name} must have dtype {_WANTED}, got {result.dtype}")
     return result
 
 
@@ -135,9 +181,15 @@ def in_place(x: Array, out: Array) -> bool:
     return False
 
 
+def apart(name: str, array: Array, out: Array) -> None:
+    """ValueError where ``out`` shares memory with what is read at will."""
+    if np.may_share_memory(array, out):
+        raise ValueError(f"out must share no memory with {name}")
+
+
 def kernel_ready(x: Array) -> bool:
     """Whether the kernels can read ``x`` where it lies."""
-    return x.dtype in _FLOATS and x.flags.aligned and (x.strides[-1] == x.itemsize or x.size == 0)
+    return _is_float(x.dtype) and x.flags.aligned and (x.strides[-1] == x.itemsize or x.size == 0)
 
 
 def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
@@ -181,6 +233,36 @@ def integers(name: str, values: npt.ArrayLike) -> Array:
         raise ValueError(f"{name} must fit in int64, got {shown(largest)}") from None
 
 
+def indices(name: str, values: npt.ArrayLike, count: int, of: str) -> npt.NDArray[np.int64]:
+    """``values`` as a fresh array of int64 that index ``count`` things, with an axis or more.
+
+    Copied first, so that nobody can change them between the checks and the kernel.
+    """
+    given = integers(name, values)
+    if given.dtype == np.bool_:
+        raise TypeError(f"{name} must be integer, got dtype bool")
+    if not given.ndim:
+        raise ValueError(f"{name} must have shape (..., length), got shape ()")
+    own = np.array(given, order="C")
+    if own.size and not (own.min() >= 0 and own.max() < count):
+        wrong = (own < 0) | (own >= count)
+        at = np.unravel_index(int(wrong.argmax()), own.shape)
+        raise IndexError(
+            f"{name} must be at least 0 and below {count}, the number of {of}, "
+            f"got {own[at]} at index {tuple(map(int, at))}"
+        )
+    return own.astype(np.int64, copy=False)
+
+
+def switches(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Bool, or integers that are 0 and 1, as a fresh C-contiguous array of bool."""
+    given = integers(name, values)
+    if given.dtype != np.bool_ and not 0 <= np.bitwise_or.reduce(given, axis=None) <= 1:
+        wrong = given[(given != 0) & (given != 1)][0]
+        raise ValueError(f"{name} must be bool, or integers that are 0 and 1, got {wrong}")
+    return np.not_equal(given, 0, order="C")
+
+
 def start(first: SupportsIndex, length: int, limit: float) -> float:
     """The position of the first of ``length`` rows."""
     result = integer("start", first)
@@ -199,14 +281,14 @@ def shown(number: Any) -> str:
     return str(number)
 
 
-def spread(where: npt.NDArray[np.float64], rows: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Positions broadcast to the rows of x: over its leading axes, never along a sequence."""
-    if where.ndim and where.shape[-1] == rows[-1] and where.ndim <= len(rows):
+def spread(name: str, values: Array, rows: tuple[int, ...]) -> Array:
+    """Broadcast to the rows of x: over its leading axes, never along a sequence."""
+    if values.ndim and values.shape[-1] == rows[-1] and values.ndim <= len(rows):
         with contextlib.suppress(ValueError):
-            return np.broadcast_to(where, rows)
+            return np.broadcast_to(values, rows)
     raise ValueError(
-        f"positions must have shape (..., {rows[-1]}) and broadcast to {rows}, the rows of x, "
-        f"got shape {where.shape}"
+        f"{name} must have shape (..., {rows[-1]}) and broadcast to {rows}, the rows of x, "
+        f"got shape {values.shape}"
     )
 
 

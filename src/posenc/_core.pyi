@@ -1,12 +1,18 @@
 """The contract that every backend meets: these kernels trust their arguments.
 
-``out`` and ``x`` have shape (batch, length, d_model), one dtype of float32 and float64 in native
-byte order, aligned, with unit stride on the last axis and any other strides; elements of ``out`` do
-not overlap, and ``x`` is ``out`` or apart from it. ``positions`` has shape (batch, length), unit
-stride on the last axis and any other, and every ``abs(position) <= limit`` of the schedule; where
-it is None, rows are those of ``start``, ``start + 1``, ...; ``turns`` and ``table`` belong to a
+``out`` and ``x`` have shape (batch, length, d_model), one dtype of float64, float32, float16 and, for
+the bits of bfloat16, uint16, in native byte order, aligned, with unit stride on the last axis and any
+other strides; elements of ``out`` do not overlap, and ``x`` is ``out`` or apart from it. Where there
+are ``ids``, ``x`` is a table (m, d_model) apart from ``out``, and a row of ``out`` has to do with
+``x[id]``. ``ids``, ``positions`` and ``mask`` have shape (batch, length), unit stride on the last axis
+and any other. Every ``abs(position) <= limit`` of the schedule; where ``positions`` are None, rows are
+those of ``start``, ``start + 1``, ...; ``turns`` and ``table`` belong to a
 ``posenc._frequencies.Schedule``. A row has each sine beside its cosine if ``paired``, else all
-sines and then all cosines. ``stream`` advises to write past the caches.
+sines and then all cosines. Where ``mask`` is False there is no encoding, and ``x * scale`` alone.
+``stream`` advises to write past the caches.
+
+In 16 bits, rows are rounded once from float64, and added in float32 to rows in float32 and rounded
+once.
 
 The kernels that count tokens, from `runs` on, take C-contiguous arrays alone.
 """
@@ -56,8 +62,10 @@ def fill(
 def add(
     out: npt.NDArray[Any],
     x: npt.NDArray[Any],
+    ids: npt.NDArray[np.int64] | None,
     start: float,
     positions: npt.NDArray[np.float64] | None,
+    mask: npt.NDArray[np.bool_] | None,
     turns: npt.NDArray[np.float64],
     table: npt.NDArray[np.float64],
     paired: bool,
@@ -65,6 +73,18 @@ def add(
     scale: float,
 ) -> None:
     """``out = x * scale + PE``, each operation rounded in the dtype."""
+
+def add_rows(
+    out: npt.NDArray[Any],
+    x: npt.NDArray[Any],
+    ids: npt.NDArray[np.int64] | None,
+    positions: npt.NDArray[np.int64],
+    mask: npt.NDArray[np.bool_] | None,
+    rows: npt.NDArray[Any],
+    stream: bool,
+    scale: float,
+) -> None:
+    """``out = x * scale + rows[positions]``, of a table ``rows`` (m, d_model) of the same dtype."""
 
 def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
     """``out`` (sum(lengths),) counts 0, 1, ... for each of ``lengths`` (m,), which are not negative."""

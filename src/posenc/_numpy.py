@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 P = ParamSpec("P")
 
 # To float32, entry by entry.
@@ -78,7 +81,7 @@ def tabulate(table: Floats, turns: Floats, reach: float) -> None:
 
 @_silent
 def fill(
-    out: npt.NDArray[Any],
+    out: Array,
     start: float,
     positions: Floats | None,
     turns: Floats,
@@ -89,15 +92,21 @@ def fill(
     encoder = _Encoder(turns, table, paired)
     for rows in _blocks(out.shape[1], turns.shape[1], start):
         for item, batch in enumerate(out):
-            encoder.write(batch[rows], _at(item, rows, start, positions))
+            to = batch[rows]
+            whole = np.empty(to.shape) if out.itemsize == 2 else to
+            encoder.write(whole, _at(item, rows, start, positions))
+            if whole is not to:
+                to[...] = _halves(whole, to.dtype)
 
 
 @_silent
 def add(
-    out: npt.NDArray[Any],
-    x: npt.NDArray[Any],
+    out: Array,
+    x: Array,
+    ids: Indices | None,
     start: float,
     positions: Floats | None,
+    mask: Mask | None,
     turns: Floats,
     table: Floats,
     paired: bool,
@@ -105,18 +114,85 @@ def add(
     scale: float,
 ) -> None:
     encoder = _Encoder(turns, table, paired)
-    factor = out.dtype.type(scale)
     shared = positions is None or positions.strides[0] == 0
     for rows in _blocks(out.shape[1], turns.shape[1], start):
-        tile = np.empty((rows.stop - rows.start, out.shape[2]), out.dtype)
+        tile = np.empty((rows.stop - rows.start, out.shape[2]), _working(out.dtype))
         for item in range(len(out)):
             if item == 0 or not shared:
                 encoder.write(tile, _at(item, rows, start, positions))
-            if factor == 1:
-                np.add(x[item, rows], tile, out=out[item, rows])
-            else:
-                np.multiply(x[item, rows], factor, out=out[item, rows])
-                np.add(out[item, rows], tile, out=out[item, rows])
+            _add(out, x, ids, tile, mask, scale, item, rows)
+
+
+@_silent
+def add_rows(
+    out: Array,
+    x: Array,
+    ids: Indices | None,
+    positions: Indices,
+    mask: Mask | None,
+    rows: Array,
+    stream: bool,
+    scale: float,
+) -> None:
+    for block in _blocks(out.shape[1], out.shape[2]):
+        for item in range(len(out)):
+            tile = _whole(rows[positions[item, block]])
+            _add(out, x, ids, tile, mask, scale, item, block)
+
+
+def _add(
+    out: Array,
+    x: Array,
+    ids: Indices | None,
+    tile: Array,
+    mask: Mask | None,
+    scale: float,
+    item: int,
+    rows: slice,
+) -> None:
+    """``x * scale + tile`` for some rows of an item."""
+    to = out[item, rows]
+    source = _whole(x[item, rows] if ids is None else x[ids[item, rows]])
+    factor = source.dtype.type(scale)
+    result = to if to.itemsize > 2 else np.empty(to.shape, source.dtype)
+    if mask is not None:
+        np.multiply(source, factor, out=result)
+        np.add(result, tile, out=result, where=mask[item, rows, np.newaxis])
+    elif factor == 1:
+        np.add(source, tile, out=result)
+    else:
+        np.multiply(source, factor, out=result)
+        np.add(result, tile, out=result)
+    if result is not to:
+        to[...] = _halves(result, to.dtype)
+
+
+def _working(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def _whole(rows: Array) -> Array:
+    """Halves as float32, others as they are."""
+    if rows.dtype == np.uint16:
+        return (rows.astype(np.uint32) << 16).view(np.float32)
+    return rows.astype(_working(rows.dtype), copy=False)
+
+
+def _halves(rows: Array, dtype: np.dtype[Any]) -> Array:
+    """Rounded once to float16, or to bfloat16 as its bits: see _halves.h.
+
+    NumPy's own conversion of float64 rounds some subnormal float16 wrongly.
+    """
+    if rows.dtype == np.float64:
+        digits, least = (11, 2.0**-14) if dtype == np.float16 else (8, 2.0**-126)
+        power = (rows.view(np.uint64) & np.uint64(0x7FF << 52)).view(np.float64)
+        magnet = np.maximum(power, least) * 1.5 * 2.0 ** (53 - digits)
+        rows = ((rows + magnet) - magnet).astype(np.float32)
+    if dtype == np.float16:
+        return rows.astype(np.float16)
+    bits = rows.view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(rows), bits >> 16 | 0x40, rounded).astype(np.uint16)
 
 
 def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
@@ -169,7 +245,7 @@ class _Encoder:
         # Memory to hold on to: to get it anew, and clear, costs more than the products in it.
         self.products = np.empty((2, self.step, 2 * turns.shape[1]))
 
-    def write(self, out: npt.NDArray[Any], positions: Floats) -> None:
+    def write(self, out: Array, positions: Floats) -> None:
         """The rows of `positions` into `out` (length, d_model)."""
         anchors = _anchors_of(positions)
         offsets = (positions - anchors).astype(np.intp)
@@ -200,7 +276,7 @@ class _Encoder:
             else:
                 self.turn(rows, anchor, swapped[run], int(offsets[first]))
 
-    def turn(self, out: npt.NDArray[Any], anchor: Floats, swapped: Floats, low: int) -> None:
+    def turn(self, out: Array, anchor: Floats, swapped: Floats, low: int) -> None:
         """The rows from `low` after an anchor on: two mirrored ones from the same products."""
         high = low + len(out) - 1
         if low <= 0 <= high:
@@ -239,7 +315,7 @@ class _Encoder:
         self.place(rows, sines, cosines)
         return rows
 
-    def place(self, out: npt.NDArray[Any], sines: Floats, cosines: Floats) -> None:
+    def place(self, out: Array, sines: Floats, cosines: Floats) -> None:
         n = self.turns.shape[1]
         first, second = (out[:, 0::2], out[:, 1::2]) if self.paired else (out[:, :n], out[:, n:])
         first[...] = sines

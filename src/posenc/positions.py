@@ -196,13 +196,10 @@ def from_mask(mask: npt.ArrayLike) -> Positions:
     array([[0, 0, 0, 1, 2],
            [0, 1, 2, 3, 0]])
     """
-    keep = _sequences("mask", mask)
-    if keep.dtype != np.bool_:
-        if not 0 <= np.bitwise_or.reduce(keep, axis=None) <= 1:
-            wrong = keep[(keep != 0) & (keep != 1)][0]
-            raise ValueError(f"mask must be bool, or integers that are 0 and 1, got {wrong}")
-        keep = keep != 0
-    return _counted(np.ascontiguousarray(keep), -1, 0)
+    keep = _arrays.switches("mask", mask)
+    if not keep.ndim:
+        raise ValueError("mask must have shape (..., length), got shape ()")
+    return _counted(keep, -1, 0)
 
 
 def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:

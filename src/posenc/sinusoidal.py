@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _backend, _frequencies, _workers
+from ._fused import Added
 
 Array = npt.NDArray[Any]
 Layout = Literal["interleaved", "split"]
 
-# Bytes of output from which it is written past the caches.
-_STREAM = 24 << 20
-
 
 @dataclass(frozen=True)
-class Sinusoidal:
+class Sinusoidal(Added):
     """The sinusoidal positional encoding of one width, prepared for hot loops.
 
     ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``, as
@@ -138,17 +136,38 @@ class Sinusoidal:
         *,
         start: SupportsIndex = 0,
         positions: npt.ArrayLike | None = None,
+        mask: npt.ArrayLike | None = None,
         scale: float = 1.0,
         out: Array | None = None,
         workers: SupportsIndex = 1,
     ) -> Array:
         """``x * scale + PE`` in one pass: `posenc.add`, prepared."""
         # A correct small call, one token's say, need not walk through every check.
-        if positions is None and _backend.kernels.add_at_once(
-            out, x, start, scale, workers, self._schedule, self._paired
+        if (
+            positions is None
+            and mask is None
+            and _backend.kernels.add_at_once(
+                out, x, start, scale, workers, self._schedule, self._paired
+            )
         ):
             return cast(Array, out)
-        return self._add(_arrays.addend(x), start, positions, scale, out, workers)
+        return self._add(_arrays.addend(x), start, positions, mask, scale, out, workers)
+
+    def embed(
+        self,
+        ids: npt.ArrayLike,
+        weight: npt.ArrayLike,
+        *,
+        start: SupportsIndex = 0,
+        positions: npt.ArrayLike | None = None,
+        mask: npt.ArrayLike | None = None,
+        scale: float = 1.0,
+        out: Array | None = None,
+        workers: SupportsIndex = 1,
+    ) -> Array:
+        """``weight[ids] * scale + PE`` in one pass: `posenc.embed`, prepared."""
+        table = _arrays.embeddings(weight)
+        return self._embed(ids, table, start, positions, mask, scale, out, workers)
 
     def _fill(
         self, out: Array, plain: Array, start: SupportsIndex, workers: SupportsIndex
@@ -160,66 +179,48 @@ class Sinusoidal:
         self._write(plain, first, None, _workers.count(workers))
         return out
 
-    def _add(
-        self,
-        x: Array,
-        start: SupportsIndex,
-        positions: npt.ArrayLike | None,
-        scale: float,
-        out: Array | None,
-        workers: SupportsIndex,
-    ) -> Array:
-        """`add` for an `x` that is an array of floats with two axes or more."""
-        *lead, length, width = x.shape
-        if width != self.d_model:
-            raise ValueError(f"x must have last axis {self.d_model}, got shape {x.shape}")
-        first = _arrays.start(start, length, self._schedule.limit)
-        where = None
-        if positions is not None:
-            if first:
-                raise ValueError(f"start must be 0 where positions are given, got {start}")
-            where = _arrays.positions(positions, self._schedule.limit)
-            where = _arrays.spread(where, (*lead, length))
-        dtype = x.dtype.newbyteorder("=")
-        factor = _arrays.real("scale", scale, dtype)
-        threads = _workers.count(workers)
-        if out is None:
-            out = _arrays.empty(x.shape, dtype)
-        plain = _arrays.output(out, x.shape, dtype)
-        if _arrays.in_place(x, plain):
-            x = plain
-        elif not _arrays.kernel_ready(x):
-            np.copyto(plain, x)
-            x = plain
-        self._write(plain, first, where, threads, x, factor)
-        return out
+    def _places(
+        self, start: SupportsIndex, positions: npt.ArrayLike | None, rows: tuple[int, ...]
+    ) -> tuple[float, Array | None]:
+        first = _arrays.start(start, rows[-1], self._schedule.limit)
+        if positions is None:
+            return first, None
+        if first:
+            raise ValueError(f"start must be 0 where positions are given, got {start}")
+        where = _arrays.positions(positions, self._schedule.limit)
+        return 0.0, _arrays.spread("positions", where, rows)
 
-    def _write(
+    def _add_to(
         self,
         out: Array,
+        x: Array,
+        ids: Array | None,
         start: float,
-        positions: npt.NDArray[np.float64] | None,
-        workers: int,
-        x: Array | None = None,
-        scale: float = 1.0,
+        positions: Array | None,
+        mask: Array | None,
+        stream: bool,
+        scale: float,
     ) -> None:
-        """``out = PE``, or ``x * scale + PE``, in pieces and over threads."""
+        turns, table, _ = self._schedule
+        _backend.kernels.add(
+            out, x, ids, start, positions, mask, turns, table, self._paired, stream, scale
+        )
+
+    def _write(
+        self, out: Array, start: float, positions: npt.NDArray[np.float64] | None, workers: int
+    ) -> None:
+        """``out = PE``, in pieces and over threads."""
         if not out.size:
             return
+        stream = _arrays.streams(out)
         turns, table, _ = self._schedule
-        paired = self._paired
-        stream = out.nbytes > _STREAM
-        kernels = _backend.kernels
-        batches: list[Any] = _arrays.batches(out.ndim - 2, out, x, positions)
+        batches: list[Any] = _arrays.batches(out.ndim - 2, _arrays.plain_halves(out), positions)
 
         def work(batch: int, items: slice, rows: slice) -> None:
             pieces: list[Any] = [a if a is None else a[items, rows] for a in batches[batch]]
-            to, source, at = pieces
+            to, at = pieces
             first = start + rows.start
-            if source is None:
-                kernels.fill(to, first, at, turns, table, paired, stream)
-            else:
-                kernels.add(to, source, first, at, turns, table, paired, stream, scale)
+            _backend.kernels.fill(to, first, at, turns, table, self._paired, stream)
 
         items, length, width = batches[0][0].shape
         _workers.run(work, (len(batches), items, length), width * out.itemsize, workers)
@@ -262,9 +263,10 @@ def positional_encoding(
     start : int, default 0
         Position of the first row, negative ones included. Row r is the encoding of ``start + r``
         and has the same bits whatever `start` and `length` are.
-    dtype : {float64, float32}, default float64
+    dtype : {float64, float32, float16, bfloat16}, default float64
         Every float32 entry is the one nearest to the exact value, but where that lies within 2**-50
-        of the middle between two; float64 entries are within 2**-50 of it.
+        of the middle between two; float64 entries are within 2**-50 of it. float16 and bfloat16
+        (of ml_dtypes, or ``"bfloat16"`` where that is installed) are rounded from float64, once.
     workers : int, default 1
         Number of threads, as in `scipy.fft`: negative values count from the number of CPUs (-1 is
         all of them). The result does not depend on it, and no thread outlives the call.
@@ -302,7 +304,7 @@ def fill(
 
     Parameters
     ----------
-    out : ndarray of float32 or float64, shape (..., length, d_model)
+    out : ndarray of float64, float32, float16 or bfloat16, shape (..., length, d_model)
         Row r of every leading item becomes the encoding of ``start + r``. Native byte order,
         writeable, aligned, unit stride on the last axis; any other strides whose elements do not
         overlap, so a slice of columns or of a packed buffer will do.
@@ -317,7 +319,7 @@ def fill(
     Raises
     ------
     TypeError
-        If `out` is not an array, or its dtype not one of the two.
+        If `out` is not an array, or its dtype not one of the four.
     ValueError
         If `out` has less than two axes, an odd last axis, or cannot be written in place; and as
         `positional_encoding` does. Nothing has been written then.
@@ -355,9 +357,9 @@ def encode(
         a float.
     d_model : int
         Width of the encodings: even, 2 or more.
-    dtype : {float64, float32}, optional
+    dtype : {float64, float32, float16, bfloat16}, optional
         That of `out`, else float64.
-    out : ndarray of float32 or float64, shape positions.shape + (d_model,), optional
+    out : ndarray of `dtype`, shape positions.shape + (d_model,), optional
         Where to put the result, on the terms of `fill`.
     workers, **convention
         As in `positional_encoding`.
@@ -391,6 +393,7 @@ def add(
     *,
     start: SupportsIndex = 0,
     positions: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
     scale: float = 1.0,
     out: Array | None = None,
     workers: SupportsIndex = 1,
@@ -400,13 +403,17 @@ def add(
 
     Parameters
     ----------
-    x : array_like of float32 or float64, shape (..., length, d_model)
+    x : array_like of float64, float32, float16 or bfloat16, shape (..., length, d_model)
         Embeddings, of any strides, byte order or alignment, read-only or not.
     start : int, default 0
         Position of the first row of every sequence.
     positions : array_like of bool, int or float, shape (..., length), optional
         Positions of the rows instead, as in `encode`: their last axis is that of the sequence,
         their leading axes broadcast to those of `x`.
+    mask : array_like of bool, or of integers that are 0 and 1, shape (..., length), optional
+        Where it is False the row gets no encoding, ``x * scale``, as fairseq's zero rows for
+        padding do. It broadcasts as `positions` do, and moves no position: see
+        `posenc.positions.from_mask`.
     scale : float, default 1.0
         Factor on `x`, rounded once to its dtype: ``sqrt(d_model)`` in the paper.
     out : ndarray, shape and dtype of `x`, optional
@@ -418,17 +425,19 @@ def add(
     -------
     ndarray, shape and dtype of `x` (in native byte order)
         `out`, or a fresh array as from `positional_encoding`. It has the bits of
-        ``x * x.dtype.type(scale) + positional_encoding(length, d_model, dtype=x.dtype)``.
+        ``x * x.dtype.type(scale) + positional_encoding(length, d_model, dtype=x.dtype)``; in 16
+        bits, of that in float32 and rounded once.
 
     Raises
     ------
     TypeError
-        If `x` is not of float32 or float64, `scale` no real scalar, or `out` not an array of the
-        dtype of `x`.
+        If `x` is of none of the four, `scale` no real scalar, `mask` neither bool nor integers, or
+        `out` not an array of the dtype of `x`.
     ValueError
-        If `x` has less than two axes or an odd last one, `positions` do not fit `x` or come with a
-        `start`, or `out` has another shape, overlaps `x` in part or cannot be written in place; and
-        as `positional_encoding` does. Nothing has been written then.
+        If `x` has less than two axes or an odd last one, `positions` or `mask` do not fit `x`,
+        `positions` come with a `start`, `mask` has other numbers than 0 and 1, or `out` has another
+        shape, overlaps `x` in part or cannot be written in place; and as `positional_encoding`
+        does. Nothing has been written then.
 
     Examples
     --------
@@ -447,4 +456,57 @@ def add(
     """
     x = _arrays.addend(x)
     prepared = _prepared(_arrays.width("x", x), convention)
-    return prepared._add(x, start, positions, scale, out, workers)
+    return prepared._add(x, start, positions, mask, scale, out, workers)
+
+
+def embed(
+    ids: npt.ArrayLike,
+    weight: npt.ArrayLike,
+    *,
+    start: SupportsIndex = 0,
+    positions: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    scale: float = 1.0,
+    out: Array | None = None,
+    workers: SupportsIndex = 1,
+    **convention: Any,
+) -> Array:
+    """Token ids to encoded embeddings, ``weight[ids] * scale + PE``, in one pass over memory.
+
+    Parameters
+    ----------
+    ids : array_like of int, shape (..., length)
+        Rows of `weight`.
+    weight : array_like of float64, float32, float16 or bfloat16, shape (rows, d_model)
+        Embeddings of all tokens, of any strides, byte order or alignment, read-only or not.
+    start, positions, mask, scale, workers, **convention
+        As in `add`, whose `x` would be ``weight[ids]``.
+    out : ndarray, shape ids.shape + (d_model,), dtype of `weight`, optional
+        Where to put the result, on the terms of `fill`.
+
+    Returns
+    -------
+    ndarray of the dtype of `weight`, shape ids.shape + (d_model,)
+        `out`, or a fresh array as from `positional_encoding`: the bits of ``add(weight[ids])``.
+
+    Raises
+    ------
+    IndexError
+        If an id is negative or beyond `weight`: the first such, and where it stands.
+    TypeError
+        If `ids` are not integers; and as `add` does.
+    ValueError
+        If `ids` have no axis, `weight` has not two, or `out` shares memory with it; and as `add`
+        does. Nothing has been written then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import posenc
+    >>> weight = np.zeros((50, 4), dtype=np.float32)
+    >>> posenc.embed([[7, 49, 7]], weight).shape
+    (1, 3, 4)
+    """
+    table = _arrays.embeddings(weight)
+    prepared = _prepared(_arrays.width("weight", table), convention)
+    return prepared._embed(ids, table, start, positions, mask, scale, out, workers)

@@ -1,0 +1,173 @@
+"""Learned absolute positions: `Learned`, over the same pass as the encodings that are computed."""
+
+from dataclasses import dataclass, field
+from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays, _backend
+from ._fused import Added
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(Added):
+    """Learned positional embeddings: a table with a row for each position, as in BERT and GPT-2.
+
+    The other variant of section 3.5 of Vaswani et al., "Attention Is All You Need"
+    (arXiv:1706.03762), after Gehring et al., "Convolutional Sequence to Sequence Learning"
+    (arXiv:1705.03122).
+
+    Parameters
+    ----------
+    weight : array_like of float64, float32, float16 or bfloat16, shape (positions, d_model)
+        Row p is added at position p. Kept as it is where the kernels can read it in place, so a
+        shared or memory-mapped table stays one; whoever writes to it changes what is added.
+
+    Raises
+    ------
+    TypeError
+        If `weight` is of none of the four dtypes.
+    ValueError
+        If it has not two axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import posenc
+    >>> learned = posenc.Learned(np.arange(12.0).reshape(6, 2))
+    >>> learned.add(np.zeros((1, 3, 2)), start=2)
+    array([[[4., 5.],
+            [6., 7.],
+            [8., 9.]]])
+    """
+
+    weight: Array = field(repr=False)
+    d_model: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        weight = _arrays.embeddings(self.weight)
+        if not _arrays.kernel_ready(weight):
+            weight = np.array(weight, weight.dtype.newbyteorder("="), order="C")
+        object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "d_model", weight.shape[1])
+
+    def add(
+        self,
+        x: npt.ArrayLike,
+        *,
+        start: SupportsIndex = 0,
+        positions: npt.ArrayLike | None = None,
+        mask: npt.ArrayLike | None = None,
+        scale: float = 1.0,
+        out: Array | None = None,
+        workers: SupportsIndex = 1,
+    ) -> Array:
+        """``x * scale + weight[positions]`` in one pass.
+
+        Parameters
+        ----------
+        x : array_like of the dtype of `weight`, shape (..., length, d_model)
+            Embeddings, as in `posenc.add`.
+        start : int, default 0
+            Position of the first row of every sequence.
+        positions : array_like of int, shape (..., length), optional
+            Positions of the rows instead; they broadcast to the rows of `x`.
+        mask, scale, out, workers
+            As in `posenc.add`.
+
+        Returns
+        -------
+        ndarray, shape and dtype of `x` (in native byte order)
+            `out`, or a fresh array.
+
+        Raises
+        ------
+        IndexError
+            If a position is negative or beyond the table.
+        TypeError
+            If `x` has another dtype than the table, or `positions` are not integers; and as
+            `posenc.add` does.
+        ValueError
+            As `posenc.add` does. Nothing has been written then.
+        """
+        return self._add(self._same(_arrays.addend(x)), start, positions, mask, scale, out, workers)
+
+    def embed(
+        self,
+        ids: npt.ArrayLike,
+        token_weight: npt.ArrayLike,
+        *,
+        start: SupportsIndex = 0,
+        positions: npt.ArrayLike | None = None,
+        mask: npt.ArrayLike | None = None,
+        scale: float = 1.0,
+        out: Array | None = None,
+        workers: SupportsIndex = 1,
+    ) -> Array:
+        """``token_weight[ids] * scale + weight[positions]`` in one pass.
+
+        Parameters
+        ----------
+        ids : array_like of int, shape (..., length)
+            Rows of `token_weight`.
+        token_weight : array_like of the dtype of `weight`, shape (rows, d_model)
+            Embeddings of all tokens, as in `posenc.embed`.
+        start, positions, mask, scale, out, workers
+            As in `add`, whose `x` would be ``token_weight[ids]``.
+
+        Returns
+        -------
+        ndarray, shape ids.shape + (d_model,)
+            `out`, or a fresh array.
+
+        Raises
+        ------
+        IndexError
+            If an id is negative or beyond `token_weight`, or a position beyond the table.
+        TypeError, ValueError
+            As `add` and `posenc.embed` do. Nothing has been written then.
+        """
+        table = self._same(_arrays.embeddings(token_weight))
+        return self._embed(ids, table, start, positions, mask, scale, out, workers)
+
+    def _same(self, array: Array) -> Array:
+        if array.dtype.newbyteorder("=") != self.weight.dtype:
+            raise TypeError(
+                f"x must have the dtype of weight, {self.weight.dtype}, got {array.dtype}"
+            )
+        return array
+
+    def _places(
+        self, start: SupportsIndex, positions: npt.ArrayLike | None, rows: tuple[int, ...]
+    ) -> tuple[float, Array | None]:
+        first, count = _arrays.integer("start", start), len(self.weight)
+        if positions is None:
+            if rows[-1] and not 0 <= first <= count - rows[-1]:
+                raise IndexError(
+                    f"start must leave all {rows[-1]} positions at least 0 and below {count}, the "
+                    f"number of rows of weight, got {_arrays.shown(first)}"
+                )
+            where = np.arange(first, first + rows[-1]) if rows[-1] else np.empty(0, np.int64)
+        elif first:
+            raise ValueError(f"start must be 0 where positions are given, got {start}")
+        else:
+            where = _arrays.indices("positions", positions, count, "rows of weight")
+        return 0.0, _arrays.spread("positions", where, rows)
+
+    def _add_to(
+        self,
+        out: Array,
+        x: Array,
+        ids: Array | None,
+        start: float,
+        positions: Array | None,
+        mask: Array | None,
+        stream: bool,
+        scale: float,
+    ) -> None:
+        assert positions is not None  # of `_places`
+        table = _arrays.plain_halves(self.weight)
+        _backend.kernels.add_rows(out, x, ids, positions, mask, table, stream, scale)
