@@ -1,6 +1,6 @@
-"""torchdata's StatefulDataLoader: stop in the middle of an epoch, go on in another process's place.
+"""torchdata's StatefulDataLoader: stopped in the middle of an epoch, and resumed from its state.
 
-posenc has no state, so there is nothing of it to save: what is left comes out as if never stopped.
+posenc has none, so there is nothing of it to save: the rest comes out as if it had never stopped.
 """
 
 import numpy as np
