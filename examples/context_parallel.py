@@ -41,7 +41,7 @@ def packed_per_sequence(rank: int, x: Array) -> Array:
 
 def packed_flat(rank: int, x: Array) -> Array:
     """The packed row is cut: the rank's part of the positions of all."""
-    positions = np.concatenate([np.arange(n) for n in DOCUMENTS])
+    positions = posenc.positions.from_lengths(DOCUMENTS)
     return posenc.add(x, positions=positions[zigzag_rows(LENGTH, rank)])
 
 

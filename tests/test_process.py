@@ -272,23 +272,30 @@ def test_memory_stays_where_it_was_after_many_calls() -> None:
     code = """
 import sys, numpy as np, posenc
 x = np.zeros((1, 16, 64), np.float32); o = x.copy(); p = np.arange(16)
+w = np.zeros((50, 64), np.float16); m = p % 2; learned = posenc.Learned(w)
 def resident():
     with open('/proc/self/statm') as f:
         return int(f.read().split()[1]) * 4
 def calls(n):
     for i in range(n):
         posenc.add(x, out=o); posenc.add(x); posenc.encode(p, 64)
+        posenc.embed(p, w, mask=m)
         if i % 8 == 0:
+            learned.embed(p, w, positions=posenc.positions.from_mask(m)); posenc.add(x, mask=m)
+            for wrong in ([50], [-1], [0.5]):
+                try: posenc.embed(wrong, w)
+                except (TypeError, IndexError): pass
             for wrong in (dict(out=o[:, :3]), dict(positions=[3]), dict(scale='1')):
                 try: posenc.add(x, **wrong)
                 except (TypeError, ValueError): pass
         if i % 64 == 0:
             posenc.positional_encoding(4, 64, base=10000.0 + i)
 calls(3000)
-before = resident(), sys.getrefcount(x), sys.getrefcount(o), sys.getrefcount(p)
+held = lambda: [sys.getrefcount(a) for a in (x, o, p, w, m)]
+before = resident(), held()
 calls(40000)
 assert resident() - before[0] < 2048, (resident(), before)
-assert before[1:] == (sys.getrefcount(x), sys.getrefcount(o), sys.getrefcount(p))
+assert before[1] == held()
 """
     python(code, timeout=170)
 
@@ -318,18 +325,22 @@ print(peak() - before)
     assert int(python(code, backend)) <= (64 if backend == "numpy" else 8) * 1024
 
 
-@pytest.mark.parametrize("kind", ["fill", "add", "encode"])
-def test_kernels_stay_inside_their_arrays(backend: str, kind: str) -> None:
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("kind", ["fill", "add", "encode", "embed", "mask", "learned"])
+def test_kernels_stay_inside_their_arrays(backend: str, kind: str, dtype: type) -> None:
     """Guard bytes around every output; the sanitizers look closer where they are built in."""
     calls: dict[str, Callable[[np.ndarray], object]] = {
         "fill": lambda out: posenc.fill(out, start=31),
         "add": lambda out: posenc.add(out, out=out, start=31),
         "encode": lambda out: posenc.encode(np.arange(len(out))[::-1] * 7, out.shape[1], out=out),
+        "embed": lambda out: posenc.embed(np.arange(len(out))[::-1], out.copy(), out=out),
+        "mask": lambda out: posenc.add(out, mask=np.arange(len(out)) % 3 > 0, out=out),
+        "learned": lambda out: posenc.Learned(out.copy()).add(out, out=out),
     }
     for length in (1, 2, 3, 33, 64, 65, 130):
         for d_model in (2, 6, 8, 18, 34):
             size = length * d_model
-            guarded = np.full(size + 128, 5.0)
+            guarded = np.full(size + 128, 5.0, dtype)
             calls[kind](guarded[64 : 64 + size].reshape(length, d_model))
             assert (guarded[:64] == 5.0).all()
             assert (guarded[64 + size :] == 5.0).all()

@@ -19,10 +19,10 @@ DOCUMENTS = [rng.integers(VOCABULARY, size=n) for n in rng.integers(1, 200, size
 def embed(batch: dict[str, Any], scale: float) -> dict[str, Any]:
     """A batch of documents of unequal length, in one call: their positions are packed."""
     ids = [np.asarray(i) for i in batch["ids"]]
-    ends = np.cumsum([len(i) for i in ids])[:-1]
-    x = WEIGHT[np.concatenate(ids)]
-    posenc.add(x, positions=np.concatenate([np.arange(len(i)) for i in ids]), scale=scale, out=x)
-    return {"x": np.split(x, ends)}
+    lengths = [len(i) for i in ids]
+    positions = posenc.positions.from_lengths(lengths)
+    x = posenc.embed(np.concatenate(ids), WEIGHT, positions=positions, scale=scale)
+    return {"x": np.split(x, np.cumsum(lengths)[:-1])}
 
 
 def main() -> None:

@@ -29,9 +29,8 @@ def embedded(
 ) -> Batch:
     # New for every batch: the parent still reads the last one while this one is filled.
     batch = torch.empty((*ids.shape, D_MODEL)).share_memory_()
-    x = batch.numpy()  # the same memory
-    np.take(WEIGHT, ids, axis=0, out=x, mode="clip")
-    posenc.add(x, positions=positions, scale=SCALE, out=x)
+    out = batch.numpy()  # the same memory
+    posenc.embed(ids, WEIGHT, positions=positions, mask=mask, scale=SCALE, out=out)
     return batch, torch.from_numpy(mask), os.getpid()
 
 
@@ -48,12 +47,12 @@ def left_padded(documents: Ids) -> Batch:
     mask = np.arange(lengths.max())[::-1] < lengths[:, np.newaxis]
     ids = np.zeros(mask.shape, dtype=np.int64)
     ids[mask] = np.concatenate(documents)
-    return embedded(ids, mask, (mask.cumsum(axis=-1) - 1).clip(0))
+    return embedded(ids, mask, posenc.positions.from_mask(mask))
 
 
 def packed(documents: Ids) -> Batch:
     ids = np.concatenate(documents)[np.newaxis]
-    positions = np.concatenate([np.arange(len(d)) for d in documents])
+    positions = posenc.positions.from_lengths([len(d) for d in documents])
     return embedded(ids, np.ones(ids.shape, dtype=np.bool_), positions)
 
 

@@ -22,8 +22,8 @@ def main() -> None:
     for tensors in ("np", "pt"):
         collate = DataCollatorWithFlattening(return_tensors=tensors)
         batch = collate([{"input_ids": ids} for ids in DOCUMENTS])
-        x = WEIGHT[np.asarray(batch["input_ids"])]
-        posenc.add(x, positions=np.asarray(batch["position_ids"]), scale=SCALE, out=x)
+        ids, positions = np.asarray(batch["input_ids"]), np.asarray(batch["position_ids"])
+        x = posenc.embed(ids, WEIGHT, positions=positions, scale=SCALE)
         assert np.array_equal(x[0], expected)
         print(f"{tensors}: {len(DOCUMENTS)} documents in a row {x.shape}, each as encoded alone")
 

@@ -18,8 +18,7 @@ DOCUMENTS = {f"{k:04d}": rng.integers(VOCABULARY, size=n) for k, n in enumerate(
 
 
 def embed(sample: dict[str, Any]) -> dict[str, Any]:
-    x = WEIGHT[sample["ids.npy"]]
-    return {"key": sample["__key__"], "x": posenc.add(x, scale=SCALE, out=x)}
+    return {"key": sample["__key__"], "x": posenc.embed(sample["ids.npy"], WEIGHT, scale=SCALE)}
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import warnings
 
 import jax
+import ml_dtypes
 import numpy as np
 import torch
 
@@ -31,6 +32,17 @@ def main() -> None:
     posenc.fill(batch.numpy())
     assert torch.equal(batch, tensor.expand_as(batch))
     print("posenc.fill(tensor.numpy()): the bits of the table")
+
+    # torch and NumPy have no bfloat16 in common: it passes as the integers of its bits.
+    half = posenc.positional_encoding(2048, 1024, dtype=ml_dtypes.bfloat16)
+    tensor = torch.from_numpy(half.view(np.int16)).view(torch.bfloat16)
+    assert tensor.data_ptr() == half.ctypes.data
+    exact = torch.from_numpy(posenc.positional_encoding(2048, 1024))
+    assert (tensor.double() - exact).abs().max() <= 2**-9  # half a step below 1: rounded once
+    batch = torch.empty(8, 2048, 1024, dtype=torch.bfloat16)
+    posenc.fill(batch.view(torch.int16).numpy().view(ml_dtypes.bfloat16))
+    assert torch.equal(batch, tensor.expand_as(batch))
+    print("bfloat16, both ways: the same memory, each entry rounded once")
 
 
 if __name__ == "__main__":
