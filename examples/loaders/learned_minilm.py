@@ -18,8 +18,7 @@ import posenc
 
 # The first words of three novels; the tokenizer pads the shorter ones.
 TEXTS = [
-    "It is a truth universally acknowledged, that a single man in possession of a good fortune, "
-    "must be in want of a wife.",
+    "It was the best of times, it was the worst of times, it was the age of wisdom",
     "Call me Ishmael.",
     "Happy families are all alike; every unhappy family is unhappy in its own way.",
 ]
