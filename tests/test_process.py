@@ -344,3 +344,32 @@ def test_kernels_stay_inside_their_arrays(backend: str, kind: str, dtype: type) 
             calls[kind](guarded[64 : 64 + size].reshape(length, d_model))
             assert (guarded[:64] == 5.0).all()
             assert (guarded[64 + size :] == 5.0).all()
+
+
+@linux
+@pytest.mark.alone
+def test_forked_workers_share_the_tables_of_their_parent(backend: str) -> None:
+    # pytorch/pytorch#5902, pytorch/pytorch#63301: what is only read must stay shared
+    code = """
+import os, re, sys
+import numpy as np, posenc
+weight = np.ones((1 << 15, 512), np.float32)
+learned, ids = posenc.Learned(weight), np.arange(1 << 15).reshape(64, -1)
+out = np.empty((8, 512, 512), np.float32)
+def work():
+    for part in range(0, 64, 8):
+        posenc.embed(ids[part : part + 8], weight, out=out)
+        learned.embed(ids[part : part + 8], weight, positions=ids[part : part + 8], out=out)
+def private():
+    with open("/proc/self/smaps_rollup") as f:
+        return sum(map(int, re.findall(r"Private_Dirty: *([0-9]+)", f.read()))) >> 10
+work()
+for _ in range(4):
+    if os.fork() == 0:
+        work()
+        before = private()
+        work()
+        os._exit(private() - before > 8 or private() > 32)
+sys.exit(any(os.wait()[1] for _ in range(4)))
+"""
+    python(code, backend)
