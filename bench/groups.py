@@ -42,7 +42,7 @@ class Group(NamedTuple):
 
 def aligned(shape: tuple[int, ...], dtype: str) -> Array:
     """Memory like that of the library's own results, its pages already there."""
-    array = _arrays.empty(shape, np.dtype(dtype))
+    array = _arrays.empty(shape, _arrays.float_dtype(dtype))
     array[...] = 1
     return array
 
@@ -145,6 +145,33 @@ def torch_add(call: str, x: Array, y: Array, out: Array, table: Array, at: Array
     }[call]
 
 
+def embed(shape: tuple[int, ...], dtype: str) -> Work:
+    """Token ids of a vocabulary of 32000."""
+    length, d_model = shape[-2:]
+    rng = np.random.default_rng(0)
+    weight = aligned((32000, d_model), dtype)
+    weight[...] = rng.standard_normal(weight.shape)
+    ids = rng.integers(0, len(weight), shape[:-1])
+    out, scale = aligned(shape, dtype), np.dtype(dtype).type(SCALE)
+    table = posenc.positional_encoding(length, d_model, dtype=dtype)
+    embed = posenc.Sinusoidal(d_model).embed
+    rivals = {
+        "np.take": Rival(lambda: np.take(weight, ids, axis=0, out=out, mode="clip"), math.inf),
+        "cached table": Rival(lambda: np.add(weight[ids] * scale, table, out=out)),
+    }
+    return Work(lambda: embed(ids, weight, scale=SCALE, out=out), rivals)
+
+
+def add_halves(shape: tuple[int, ...], dtype: str) -> Work:
+    """Beside a copy of as many float32."""
+    x, out = (aligned(shape, dtype) for _ in range(2))
+    x[...] = np.random.default_rng(1).standard_normal(shape[-1])
+    wide, copied = (aligned(shape, "float32") for _ in range(2))
+    add = posenc.Sinusoidal(shape[-1]).add
+    floor = {"np.copyto": Rival(lambda: np.copyto(copied, wide), math.inf)}
+    return Work(lambda: add(x, out=out), floor)
+
+
 def packed(shape: tuple[int, ...]) -> Array:
     """Documents of 16 to 2000 tokens, one after the other in every row, each counting from 0."""
     rng = np.random.default_rng(0)
@@ -223,4 +250,11 @@ def additions() -> Iterator[Group]:
             yield of(batch, "float64")
 
 
-GROUPS = [*tables(), *encodings(), *additions()]
+def pipelines() -> Iterator[Group]:
+    shape = (16, 1024, 512)
+    yield group("Token ids", "embed", embed, ["np.take", "cached table"], shape)
+    for dtype in "float16", "bfloat16":
+        yield group("16 bits", "add", add_halves, ["np.copyto"], shape, dtype)
+
+
+GROUPS = [*tables(), *encodings(), *additions(), *pipelines()]

@@ -39,10 +39,12 @@ SELECTION = [
     "add in place (8, 2048, 1024) float32",
     "add scaled (8, 2048, 1024) float32",
     "add packed (8, 2048, 1024) float32",
+    "embed (16, 1024, 512) float32",
+    "add (16, 1024, 512) bfloat16",
     "encode fractional (8192, 512) float32",
 ]
 COLUMNS = {
-    "floor": ("out.fill", "np.copyto"),
+    "floor": ("out.fill", "np.copyto", "np.take"),
     "cached table": ("cached table",),
     "NumPy float32": ("NumPy float32",),
     "NumPy float64": ("NumPy float64",),
@@ -67,6 +69,9 @@ TRIALS: dict[str, tuple[str, tuple[float, ...]]] = {
     "add scaled (8, 2048, 1024) float32": ("np.copyto", ()),
     "add packed (8, 2048, 1024) float32": ("np.copyto", ()),
     "add random (8, 2048, 1024) float32": ("np.copyto", ()),
+    "embed (16, 1024, 512) float32": ("np.take", ()),
+    "add (16, 1024, 512) float16": ("np.copyto", ()),
+    "add (16, 1024, 512) bfloat16": ("np.copyto", ()),
     "encode fractional (8192, 512) float32": ("NumPy float32", (1.9, 0.9, 0.5)),
     "positional_encoding (2048, 1024) float64": ("NumPy float64", ()),
 }
