@@ -340,7 +340,7 @@ def test_kernels_stay_inside_their_arrays(backend: str, kind: str, dtype: type) 
     for length in (1, 2, 3, 33, 64, 65, 130):
         for d_model in (2, 6, 8, 18, 34):
             size = length * d_model
-            guarded = np.full(size + 128, 5.0, dtype)
+            guarded: np.ndarray = np.full(size + 128, 5.0, dtype)
             calls[kind](guarded[64 : 64 + size].reshape(length, d_model))
             assert (guarded[:64] == 5.0).all()
             assert (guarded[64 + size :] == 5.0).all()
