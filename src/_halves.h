@@ -19,33 +19,32 @@ static inline float float_of(uint32_t bits) {
 
 static inline float from_bfloat16(uint16_t half) { return float_of((uint32_t)half << 16); }
 
-/* To nearest, ties to even: an addition whose carry is the rounding. */
+/* To nearest, ties to even: an addition whose carry is the rounding. None comes from a NaN, whose
+ * last 16 bits are 0 here: those of x and of what is added are, and that of the scale is. */
 static inline uint16_t to_bfloat16(float value) {
     uint32_t bits = bits_of(value);
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    uint32_t quiet = bits >> 16 | 0x40;
-    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 /* A subnormal is its 10 bits times 2^-24; others have another bias of the exponent, but infinity
- * and NaN the largest. */
+ * and NaN the largest. Sizes are int32_t, which the baseline's vectors compare. */
 static inline float from_float16(uint16_t half) {
-    uint32_t size = half & 0x7fff;
-    uint32_t bits = (size << 13) + (size < 0x7c00 ? 0x38000000 : 0x70000000);
-    uint32_t small = bits_of((float)(int32_t)(size & 0x3ff) * 5.9604644775390625e-8f);
+    int32_t size = half & 0x7fff;
+    uint32_t bits = (uint32_t)((size << 13) + (size < 0x7c00 ? 0x38000000 : 0x70000000));
+    uint32_t small = bits_of((float)size * 5.9604644775390625e-8f);
     return float_of((size < 0x400 ? small : bits) | (uint32_t)(half & 0x8000) << 16);
 }
 
 /* Below 2^-14 the sum with 1/2 rounds to a multiple of 2^-24, above an addition's carry does; from
  * 2^16 on, where the carry cannot know, it is infinity. */
 static inline uint16_t to_float16(float value) {
-    uint32_t bits = bits_of(value), size = bits & 0x7fffffff;
-    float positive = float_of(size);
-    uint32_t finite = bits_of(positive < 65536.0f ? positive : 65536.0f);
-    uint32_t normal = (finite - 0x38000000 + 0xfff + (finite >> 13 & 1)) >> 13;
-    uint32_t small = bits_of(positive + 0.5f) - 0x3f000000;
-    uint32_t quiet = size > 0x7f800000 ? 0x200 | (size >> 13 & 0x3ff) : 0;
-    return (uint16_t)((positive < 6.103515625e-05f ? small : normal) | quiet
+    uint32_t bits = bits_of(value);
+    int32_t size = (int32_t)(bits & 0x7fffffff);
+    int32_t finite = size < 0x47800000 ? size : 0x47800000;
+    int32_t normal = (finite - 0x38000000 + 0xfff + (finite >> 13 & 1)) >> 13;
+    int32_t small = (int32_t)bits_of(float_of((uint32_t)size) + 0.5f) - 0x3f000000;
+    int32_t quiet = size > 0x7f800000 ? 0x200 | (size >> 13 & 0x3ff) : 0;
+    return (uint16_t)((uint32_t)((size < 0x38800000 ? small : normal) | quiet)
                       | (bits >> 16 & 0x8000));
 }
 

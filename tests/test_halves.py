@@ -1,6 +1,7 @@
 """float16 and bfloat16: rounded once from float64, added in float32 and rounded once."""
 
 import hashlib
+import math
 import subprocess
 import sys
 from typing import Any
@@ -87,7 +88,7 @@ def test_fractional_positions_and_every_route_agree(backend: str, dtype: np.dtyp
 
 
 @halves
-@pytest.mark.parametrize("scale", [1.0, 22.6, -0.3])
+@pytest.mark.parametrize("scale", [1.0, 22.6, -0.3, 0.0, math.inf, math.nan])
 def test_every_number_is_added_in_float32_and_rounded_once(
     backend: str, dtype: np.dtype[Any], scale: float
 ) -> None:

@@ -300,9 +300,10 @@ def real(name: str, value: float, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
         return value  # exact in either dtype
     try:
         with np.errstate(all="ignore"):
-            return float(dtype.type(value))
+            result = float(dtype.type(value))
     except OverflowError:
         raise ValueError(f"{name} must fit in a float64, got {shown(value)}") from None
+    return math.nan if math.isnan(result) else result  # one NaN for all, see _halves.h
 
 
 def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:

@@ -191,8 +191,7 @@ def _halves(rows: Array, dtype: np.dtype[Any]) -> Array:
     if dtype == np.float16:
         return rows.astype(np.float16)
     bits = rows.view(np.uint32)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return np.where(np.isnan(rows), bits >> 16 | 0x40, rounded).astype(np.uint16)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
