@@ -66,15 +66,34 @@ class Schedule(NamedTuple):
 def geometric(base: float, count: int) -> Schedule:
     """The schedule of ``base ** (-i / count)`` for i = 0 ... count - 1."""
     try:
-        nearest, left = _geometric_turns(base, count)
-        fastest = max(nearest)
-        if fastest > _LARGEST_SPLIT:
-            raise OverflowError
+        return _schedule(*_geometric_turns(base, count))
     except OverflowError:
         raise ValueError(f"base must be larger, its frequencies overflow, got {base}") from None
+
+
+@functools.lru_cache(maxsize=8)
+def explicit(frequencies: tuple[float, ...]) -> Schedule:
+    """The schedule of these angular frequencies, taken as exact."""
+    per_radian, shift = _mantissa(_PER_RADIAN)
+    products, shifts = [], []
+    for frequency in frequencies:
+        numerator, denominator = frequency.as_integer_ratio()
+        products.append(numerator * per_radian)
+        shifts.append(shift + 1 - denominator.bit_length())
+    try:
+        return _schedule(*_doubles(products, shifts))
+    except OverflowError:
+        raise ValueError(f"frequencies must be smaller, got {max(map(abs, frequencies))}") from None
+
+
+def _schedule(nearest: list[float], left: list[float]) -> Schedule:
+    fastest = max(map(abs, nearest))
+    if fastest > _LARGEST_SPLIT:
+        raise OverflowError
+    count = len(nearest)
     turns = np.empty((4, count))
     turns[0], turns[3] = nearest, left
-    reach = _MOST_TURNS // fastest
+    reach = _MOST_TURNS // fastest if fastest else _LARGEST_POSITION
     # Beyond the table, a row's anchor lies up to 31 positions further out than the row.
     limit = min(_LARGEST_POSITION, reach if reach < _NEAR else max(_NEAR - 1.0, reach - 31.0))
     table = _arrays.empty((_NEAR + _ANCHORS, 2, count), np.dtype(np.float64))
@@ -96,10 +115,16 @@ def _geometric_turns(base: float, count: int) -> tuple[list[float], list[float]]
     width = 1 << count.bit_length() // 2
     *steps, leap = _powers(_mantissa(_ONE), ratio, width + 1)
     leaps = _powers(_mantissa(_PER_RADIAN), leap, -(-count // width))
-    products = [(a * b, i + j) for a, i in leaps for b, j in steps][:count]
-    nearest = [math.ldexp(float(a), i) for a, i in products]
-    left = [math.ldexp(float(a - int(float(a))), i) for a, i in products]
-    return nearest, left
+    products = [a * b for a, _ in leaps for b, _ in steps][:count]
+    shifts = [i + j for _, i in leaps for _, j in steps]
+    return _doubles(products, shifts)
+
+
+def _doubles(products: list[int], shifts: list[int]) -> tuple[list[float], list[float]]:
+    """Integers times powers of two: the nearest doubles, and those nearest to what they leave."""
+    nearest = list(map(float, products))
+    left = [float(a - int(b)) for a, b in zip(products, nearest, strict=True)]
+    return list(map(math.ldexp, nearest, shifts)), list(map(math.ldexp, left, shifts))
 
 
 def _powers(first: Scaled, ratio: Scaled, count: int) -> list[Scaled]:
