@@ -245,10 +245,10 @@ cdef void add_looked_up(const Arrays *arrays, const Block *table, const Target *
                 scale_row(out, x, <real> target.scale, width, target)
                 continue
             looked_up = row_of(table, positions[row], 0)
-            if target.format == FLOAT16:
+            if target.format == FLOAT16 and table.itemsize == sizeof(uint16_t):
                 widen_float16(<float *> wide, <const uint16_t *> looked_up, width)
                 looked_up = <const char *> wide
-            elif target.format == BFLOAT16:
+            elif target.format == BFLOAT16 and table.itemsize == sizeof(uint16_t):
                 widen_bfloat16(<float *> wide, <const uint16_t *> looked_up, width)
                 looked_up = <const char *> wide
             add_row(out, x, x_of(&run, min(row + 1, arrays.out.rows - 1), target),
@@ -268,17 +268,25 @@ cdef size_t whole_lines(size_t size) noexcept:
     return (size + LINE - 1) // LINE * LINE
 
 
+cdef const double *data_of(encoder, Py_ssize_t item) noexcept:
+    return <const double *> cnp.PyArray_DATA(<cnp.ndarray> PyTuple_GET_ITEM(encoder, item))
+
+
 # Room for an anchor's row and four spilled rows; for a tile of at most `rows`, for `runs`, if any.
 cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs, size_t itemsize,
-                 cnp.ndarray turns, cnp.ndarray table, bint paired, bint streams) except -1:
+                 encoder, bint streams) except -1:
     cdef size_t anchor, spill, tile
     cdef char *aligned
     runs = min(runs, <Py_ssize_t> WINDOW)
-    e.n = cnp.PyArray_DIM(turns, 1)
-    e.paired = paired
-    e.turns = <const double *> cnp.PyArray_DATA(turns)
-    e.table = <const double *> cnp.PyArray_DATA(table)
-    e.farthest = <double> (NEAR * (cnp.PyArray_DIM(table, 0) - NEAR))
+    e.turns = data_of(encoder, 0)
+    e.table = data_of(encoder, 1)
+    e.offsets = data_of(encoder, 2)
+    e.paired = <object> PyTuple_GET_ITEM(encoder, 4)
+    e.cos_first = <object> PyTuple_GET_ITEM(encoder, 5)
+    e.amplitude = <object> PyTuple_GET_ITEM(encoder, 6)
+    e.n = cnp.PyArray_DIM(<cnp.ndarray> PyTuple_GET_ITEM(encoder, 1), 2)
+    e.farthest = <double> (
+        NEAR * (cnp.PyArray_DIM(<cnp.ndarray> PyTuple_GET_ITEM(encoder, 1), 0) - NEAR))
     e.smallest = 0.0
     e.held = NAN
     # Each begins a line, which half of the loads would cross elsewhere.
@@ -350,8 +358,8 @@ cdef Arrays arrays_of(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double st
 
 
 cdef int write(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
-               cnp.ndarray positions, cnp.ndarray mask, cnp.ndarray turns, cnp.ndarray table,
-               bint paired, bint stream, double scale) except -1:
+               cnp.ndarray positions, cnp.ndarray mask, encoder, bint stream,
+               double scale) except -1:
     cdef Arrays arrays = arrays_of(out, x, ids, start, positions, mask)
     cdef Target target = target_of(out, x, &arrays, stream, scale)
     # halves are added to in float, and rounded from double
@@ -364,7 +372,7 @@ cdef int write(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
     cdef bint runs = ids is not None or mask is not None or (
         positions is not None and (not tiles or arrays.positions.item_stride != 0))
     prepare(&space, &e, rows if tiles and not runs else 0, items * rows if runs else 0,
-            sizeof(float) if single else sizeof(double), turns, table, paired, stream)
+            sizeof(float) if single else sizeof(double), encoder, stream)
     if cnp.PyArray_NBYTES(out) <= TINY:
         write_all(single, &arrays, &e, &target, &space)
     else:
@@ -389,18 +397,17 @@ def tabulate(cnp.ndarray table not None, cnp.ndarray turns not None, double reac
         smallest = smallest_of(frequencies, n)
         for row in range(count):
             position = row if row < NEAR else NEAR * (row - NEAR + 1)
-            direct(rows + 2 * row * n, min(position, reach), frequencies, n, smallest)
+            direct(rows + 2 * row * n, rows + (2 * row + 1) * n, min(position, reach), frequencies,
+                   n, smallest)
 
 
-def fill(cnp.ndarray out not None, double start, cnp.ndarray positions,
-         cnp.ndarray turns not None, cnp.ndarray table not None, bint paired, bint stream):
-    write(out, None, None, start, positions, None, turns, table, paired, stream, 1.0)
+def fill(cnp.ndarray out not None, double start, cnp.ndarray positions, encoder, bint stream):
+    write(out, None, None, start, positions, None, encoder, stream, 1.0)
 
 
 def add(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids, double start,
-        cnp.ndarray positions, cnp.ndarray mask, cnp.ndarray turns not None,
-        cnp.ndarray table not None, bint paired, bint stream, double scale):
-    write(out, x, ids, start, positions, mask, turns, table, paired, stream, scale)
+        cnp.ndarray positions, cnp.ndarray mask, encoder, bint stream, double scale):
+    write(out, x, ids, start, positions, mask, encoder, stream, scale)
 
 
 def add_rows(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids,
@@ -423,10 +430,8 @@ def add_rows(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids,
     free(wide)
 
 
-def add_at_once(out, x, start, scale, workers, schedule, bint paired):
+def add_at_once(out, x, start, scale, workers, encoder):
     cdef cnp.ndarray to, source
-    cdef cnp.ndarray turns = <cnp.ndarray> PyTuple_GET_ITEM(schedule, 0)
-    cdef cnp.ndarray table = <cnp.ndarray> PyTuple_GET_ITEM(schedule, 1)
     cdef char *first
     cdef char *other
     cdef Py_ssize_t size
@@ -441,7 +446,8 @@ def add_at_once(out, x, start, scale, workers, schedule, bint paired):
             and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(source)
             and cnp.PyArray_TYPE(to) in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64)
             and cnp.PyArray_ISCARRAY(to) and cnp.PyArray_ISCARRAY_RO(source)
-            and cnp.PyArray_DIM(to, 2) == 2 * cnp.PyArray_DIM(turns, 1)
+            and cnp.PyArray_DIM(to, 2)
+            == 2 * cnp.PyArray_DIM(<cnp.ndarray> PyTuple_GET_ITEM(encoder, 0), 1)
             and cnp.PyArray_SAMESHAPE(to, source)):
         return False
     first, other, size = cnp.PyArray_BYTES(to), cnp.PyArray_BYTES(source), cnp.PyArray_NBYTES(to)
@@ -449,9 +455,9 @@ def add_at_once(out, x, start, scale, workers, schedule, bint paired):
             and (first == other or first + size <= other or other + size <= first)):
         return False
     # No call of this size reaches a position out of bounds from here.
-    near = <double> <object> PyTuple_GET_ITEM(schedule, 2) - SMALL / 8
+    near = <double> <object> PyTuple_GET_ITEM(encoder, 3) - SMALL / 8
     begin = PyLong_AsLongLongAndOverflow(start, &overflow)
     if overflow or not -near <= begin <= near:
         return False
-    write(to, source, None, begin, None, None, turns, table, paired, False, scale)
+    write(to, source, None, begin, None, None, encoder, False, scale)
     return True

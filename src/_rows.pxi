@@ -3,11 +3,18 @@
 # What a call needs to make rows: frequencies, the rows of positions 0 ... 63, 64, 128, 192, ...,
 # and room for the row of another anchor, `held`. Such a row is its sines, then its cosines; those
 # that are written have each sine beside its cosine if `paired`, else the same order.
+#
+# All of them times `amplitude`, and with the cosines first if `cos_first`, are turned by the same
+# operations, from the rows of `offsets` without amplitude and with the sines' signs flipped:
+# cos(a + b) = cos a cos b - sin a sin b has the cosine of a where the sine's theorem has the sine.
 cdef struct Encoder:
     Py_ssize_t n
     bint paired
+    bint cos_first
+    double amplitude
     const double *turns
     const double *table
+    const double *offsets
     double farthest
     double smallest
     double held
@@ -113,17 +120,17 @@ cdef void halve(double *restrict uppers, double *restrict lowers, const double *
         lowers[i] = turns[i] - uppers[i]
 
 
-cdef void direct(double *row, double position, const double *turns, Py_ssize_t n,
-                 double smallest) noexcept nogil:
+cdef void direct(double *sines, double *cosines, double position, const double *turns,
+                 Py_ssize_t n, double smallest) noexcept nogil:
     # Below, an error of a product may be subnormal, and Dekker's then is another double.
     cdef bint fused = HAS_FMA and fabs(position) * smallest > 1e-250
     cdef Py_ssize_t i, count
     for i from 0 <= i < n by COLUMNS:
         count = min(n - i, <Py_ssize_t> COLUMNS)
         if fused:
-            sine_cosine(row + i, row + n + i, position, turns + i, n, count, True)
+            sine_cosine(sines + i, cosines + i, position, turns + i, n, count, True)
         else:
-            sine_cosine(row + i, row + n + i, position, turns + i, n, count, False)
+            sine_cosine(sines + i, cosines + i, position, turns + i, n, count, False)
 
 
 cdef double smallest_of(const double *turns, Py_ssize_t n) noexcept nogil:
@@ -150,7 +157,7 @@ cdef inline double anchor_of(double position) noexcept nogil:
 
 
 cdef const double *anchor_row(Encoder *e, double anchor) noexcept nogil:
-    cdef Py_ssize_t index
+    cdef Py_ssize_t index, i
     if 0.0 <= anchor <= e.farthest:
         index = <Py_ssize_t> anchor // NEAR
         if anchor == index * NEAR:
@@ -158,7 +165,11 @@ cdef const double *anchor_row(Encoder *e, double anchor) noexcept nogil:
     if anchor != e.held:
         if e.smallest == 0.0:
             e.smallest = smallest_of(e.turns, e.n)
-        direct(e.anchor, anchor, e.turns, e.n, e.smallest)
+        direct(e.anchor + e.n if e.cos_first else e.anchor,
+               e.anchor if e.cos_first else e.anchor + e.n, anchor, e.turns, e.n, e.smallest)
+        if e.amplitude != 1.0:
+            for i in range(2 * e.n):
+                e.anchor[i] = e.amplitude * e.anchor[i]
         e.held = anchor
     return e.anchor
 

@@ -180,7 +180,7 @@ cdef void write_run(const Run *run, const char *next, Encoder *e, const Target *
     anchor = anchor_row(e, run.anchor)
     plus.x = minus.x = NULL
     for k in range(max(low, -high, 0), last + 1):
-        offset = e.table + 2 * e.n * k
+        offset = e.offsets + 2 * e.n * k
         up = &plus if low <= k <= high else NULL
         down = &minus if 0 < k and low <= -k <= high else NULL
         plus.out = run.out + (k - low) * target.stride
@@ -193,7 +193,7 @@ cdef void write_run(const Run *run, const char *next, Encoder *e, const Target *
             minus.next = x_of(run, -k - 1 - low, target) if low < -k else next
         origin = anchor
         if k == 0 or (anchor == e.table and down is NULL):
-            origin = offset if anchor == e.table else anchor
+            origin = e.table + 2 * e.n * k if anchor == e.table else anchor
             offset = NULL
         if target.format == NATIVE:
             turn(up, down, origin, offset, e, target, spill)

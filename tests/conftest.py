@@ -51,4 +51,5 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def forget() -> None:
     sinusoidal._cached.cache_clear()
-    _frequencies.geometric.cache_clear()
+    for prepared in (_frequencies.encoder, _frequencies.geometric, _frequencies.explicit):
+        prepared.cache_clear()

@@ -31,6 +31,6 @@ def test_public_calls_are_documented_in_full() -> None:
         if name != "__version__":
             text = call.__doc__
             assert "Examples\n" in text
-            if name not in ("positions", "show_config"):
+            if name not in ("positions", "presets", "show_config"):
                 assert "Parameters\n" in text
                 assert "Raises\n" in text

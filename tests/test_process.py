@@ -82,13 +82,12 @@ def test_threads_of_the_caller_may_share_everything(backend: str) -> None:
 def test_other_threads_run_while_a_kernel_does(backend: str) -> None:
     # scipy/scipy#13091: the GIL was held although everything was marked nogil
     encoding = posenc.Sinusoidal(512)
-    turns, table, _ = encoding._schedule
     out = np.empty((1, 100_000, 512), np.float32)
     began, ended = [], []
 
     def work() -> None:
         began.append(time.monotonic())
-        _backend.kernels.fill(out, 0.0, None, turns, table, True, False)
+        _backend.kernels.fill(out, 0.0, None, encoding._encoder, False)
         ended.append(time.monotonic())
 
     thread = threading.Thread(target=work)

@@ -2,6 +2,7 @@
 
 from . import positions
 from ._config import __version__, show_config
+from ._presets import presets
 from .learned import Learned
 from .sinusoidal import Sinusoidal, add, embed, encode, fill, positional_encoding
 
@@ -15,5 +16,6 @@ __all__ = [
     "fill",
     "positional_encoding",
     "positions",
+    "presets",
     "show_config",
 ]

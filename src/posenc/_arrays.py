@@ -306,6 +306,41 @@ def real(name: str, value: float, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
     return math.nan if math.isnan(result) else result  # one NaN for all, see _halves.h
 
 
+def finite(name: str, value: float, positive: bool = False) -> float:
+    """A finite real scalar, as a float."""
+    result = real(name, value)
+    if not math.isfinite(result) or (positive and result <= 0):
+        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {result}")
+    return result
+
+
+def choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """One of some strings."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
+def boolean(name: str, value: bool) -> bool:
+    """A bool, of Python or of NumPy."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be a bool, got {value!r}")
+    return bool(value)
+
+
+def vector(name: str, values: npt.ArrayLike) -> tuple[float, ...]:
+    """Finite numbers with one axis, as floats."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be real numbers, got dtype {given.dtype}")
+    if given.ndim != 1 or not given.size:
+        raise ValueError(f"{name} must have one axis and an element, got shape {given.shape}")
+    numbers = tuple(given.astype(np.float64).tolist())
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{name} must be finite, got {numbers}")
+    return numbers
+
+
 def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:
     """The arrays with a single axis in place of their ``leading`` first, for the kernels.
 

@@ -2,14 +2,13 @@
 
 ``out`` and ``x`` have shape (batch, length, d_model), one dtype of float64, float32, float16 and, for
 the bits of bfloat16, uint16, in native byte order, aligned, with unit stride on the last axis and any
-other strides; elements of ``out`` do not overlap, and ``x`` is ``out`` or apart from it. Where there
-are ``ids``, ``x`` is a table (m, d_model) apart from ``out``, and a row of ``out`` has to do with
-``x[id]``. ``ids``, ``positions`` and ``mask`` have shape (batch, length), unit stride on the last axis
-and any other. Every ``abs(position) <= limit`` of the schedule; where ``positions`` are None, rows are
-those of ``start``, ``start + 1``, ...; ``turns`` and ``table`` belong to a
-``posenc._frequencies.Schedule``. A row has each sine beside its cosine if ``paired``, else all
-sines and then all cosines. Where ``mask`` is False there is no encoding, and ``x * scale`` alone.
-``stream`` advises to write past the caches.
+other strides; elements of ``out`` do not overlap, and ``x`` is ``out`` or apart from it; d_model is
+twice the number of the encoder's frequencies. Where there are ``ids``, ``x`` is a table (m, d_model)
+apart from ``out``, and a row of ``out`` has to do with ``x[id]``. ``ids``, ``positions`` and ``mask``
+have shape (batch, length), unit stride on the last axis and any other. Every position is within the
+encoder's limit; where ``positions`` are None, rows are those of ``start``, ``start + 1``, ...; where
+``mask`` is False there is no encoding, and ``x * scale`` alone. ``stream`` advises to write past the
+caches.
 
 In 16 bits, rows are rounded once from float64, and added in float32 to rows in float32 and rounded
 once.
@@ -22,6 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ._encoder import Encoder
+
 def instruction_sets() -> list[str]:
     """The instruction sets beyond the baseline that this processor runs."""
 
@@ -31,8 +32,7 @@ def add_at_once(
     start: object,
     scale: object,
     workers: object,
-    schedule: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float],
-    paired: bool,
+    encoder: Encoder,
 ) -> bool:
     """``out = x * scale + PE`` if nothing about it is unusual, whatever the arguments are.
 
@@ -52,9 +52,7 @@ def fill(
     out: npt.NDArray[Any],
     start: float,
     positions: npt.NDArray[np.float64] | None,
-    turns: npt.NDArray[np.float64],
-    table: npt.NDArray[np.float64],
-    paired: bool,
+    encoder: Encoder,
     stream: bool,
 ) -> None:
     """``out = PE``."""
@@ -66,9 +64,7 @@ def add(
     start: float,
     positions: npt.NDArray[np.float64] | None,
     mask: npt.NDArray[np.bool_] | None,
-    turns: npt.NDArray[np.float64],
-    table: npt.NDArray[np.float64],
-    paired: bool,
+    encoder: Encoder,
     stream: bool,
     scale: float,
 ) -> None:
@@ -84,7 +80,9 @@ def add_rows(
     stream: bool,
     scale: float,
 ) -> None:
-    """``out = x * scale + rows[positions]``, of a table ``rows`` (m, d_model) of the same dtype."""
+    """``out = x * scale + rows[positions]``, of a table ``rows`` (m, d_model) of the same dtype, or
+    beside 16 bits of float32.
+    """
 
 def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
     """``out`` (sum(lengths),) counts 0, 1, ... for each of ``lengths`` (m,), which are not negative."""

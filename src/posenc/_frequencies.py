@@ -3,12 +3,14 @@
 import decimal
 import functools
 import math
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _backend
+from ._encoder import Encoder
 
 # The kernels read positions 0 to 63 from a table, and turn all others from the nearest multiple of
 # 64. Of these it holds the first 32: sequences up to 2080 need no other.
@@ -25,7 +27,7 @@ _LARGEST_SPLIT = 2.0**996
 # Bits of the mantissas while frequencies are multiplied up.
 _BITS = 192
 
-# A positive number as an integer of `_BITS` bits and the power of two that scales it.
+# A number as an integer, most often of `_BITS` bits, and the power of two that scales it.
 Scaled: TypeAlias = tuple[int, int]
 
 # 2 / pi to 64 digits, and a context whose precision is ours whatever the caller's is.
@@ -44,18 +46,7 @@ _EXACT = decimal.Context(
 
 
 class Schedule(NamedTuple):
-    """What the kernels need to know of one set of frequencies.
-
-    Attributes
-    ----------
-    turns : ndarray of float64, shape (4, n)
-        Quarter turns per position: the double nearest to each frequency, its upper and its lower
-        half, and what the double leaves out.
-    table : ndarray of float64, shape (96, 2, n)
-        Sines and cosines of positions 0, 1, ..., 63, then of 64, 128, ..., 2048.
-    limit : float
-        The largest position, in magnitude, that the kernels resolve.
-    """
+    """The part of an `Encoder` that frequencies alone decide: sines first, amplitude 1."""
 
     turns: npt.NDArray[np.float64]
     table: npt.NDArray[np.float64]
@@ -63,25 +54,47 @@ class Schedule(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def geometric(base: float, count: int) -> Schedule:
-    """The schedule of ``base ** (-i / count)`` for i = 0 ... count - 1."""
+def encoder(
+    schedule: Callable[..., Schedule],
+    arguments: tuple[Any, ...],
+    paired: bool,
+    cos_first: bool = False,
+    amplitude: float = 1.0,
+) -> Encoder:
+    """How the rows of ``schedule(*arguments)``, one of the two below, are written."""
+    turns, rows, limit = schedule(*arguments)
+    table, offsets = rows, rows
+    if amplitude != 1.0:
+        table = rows * amplitude
+    if cos_first:
+        table = np.ascontiguousarray(table[:, ::-1])
+        offsets = rows[:_NEAR] * [[-1.0], [1.0]]
+    return Encoder(turns, table, offsets, limit, paired, cos_first, amplitude)
+
+
+@functools.lru_cache(maxsize=8)
+def geometric(
+    base: float, count: int, divisor: float | None = None, shift: float = 0.0, scale: float = 1.0
+) -> Schedule:
+    """The schedule of ``scale * base ** (-i / (divisor - shift))`` for i = 0 ... count - 1.
+
+    The divisor is `count` unless given; where it is not larger than `shift`, all are `scale`.
+    """
     try:
-        return _schedule(*_geometric_turns(base, count))
+        return _schedule(*_geometric_turns(base, count, divisor or count, shift, scale))
     except OverflowError:
-        raise ValueError(f"base must be larger, its frequencies overflow, got {base}") from None
+        raise ValueError(
+            f"base and freq_scale must leave frequencies that do not overflow, got {base}, {scale}"
+        ) from None
 
 
 @functools.lru_cache(maxsize=8)
 def explicit(frequencies: tuple[float, ...]) -> Schedule:
     """The schedule of these angular frequencies, taken as exact."""
-    per_radian, shift = _mantissa(_PER_RADIAN)
-    products, shifts = [], []
-    for frequency in frequencies:
-        numerator, denominator = frequency.as_integer_ratio()
-        products.append(numerator * per_radian)
-        shifts.append(shift + 1 - denominator.bit_length())
+    per_radian = _mantissa(*_PER_RADIAN.as_integer_ratio())
+    scaled = [_product(per_radian, _ratio(frequency)) for frequency in frequencies]
     try:
-        return _schedule(*_doubles(products, shifts))
+        return _schedule(*_doubles(scaled))
     except OverflowError:
         raise ValueError(f"frequencies must be smaller, got {max(map(abs, frequencies))}") from None
 
@@ -101,7 +114,9 @@ def _schedule(nearest: list[float], left: list[float]) -> Schedule:
     return Schedule(turns, table, limit)
 
 
-def _geometric_turns(base: float, count: int) -> tuple[list[float], list[float]]:
+def _geometric_turns(
+    base: float, count: int, divisor: float, shift: float, scale: float
+) -> tuple[list[float], list[float]]:
     """Quarter turns per position, as the two doubles nearest to the exact value.
 
     At position 2^53 an error of 2^-106 in a frequency is one of 2^-53 in the angle, so products of
@@ -109,41 +124,51 @@ def _geometric_turns(base: float, count: int) -> tuple[list[float], list[float]]
     rounded are their exact products.
     """
     context = _EXACT.copy()  # for this thread alone
-    exponent = context.divide(decimal.Decimal(-1), decimal.Decimal(count))
-    ratio = _mantissa(context.power(decimal.Decimal.from_float(base), exponent))
+    exact = decimal.Decimal.from_float
+    steps_to_base = context.subtract(exact(float(divisor)), exact(shift))
+    ratio = _ONE
+    if steps_to_base > 0:
+        exponent = context.divide(decimal.Decimal(-1), steps_to_base)
+        ratio = context.power(exact(base), exponent)
+    first = _PER_RADIAN if scale == 1.0 else context.multiply(_PER_RADIAN, exact(scale))
     # every frequency is one of some sqrt(count) leaps times one of as many steps
     width = 1 << count.bit_length() // 2
-    *steps, leap = _powers(_mantissa(_ONE), ratio, width + 1)
-    leaps = _powers(_mantissa(_PER_RADIAN), leap, -(-count // width))
-    products = [a * b for a, _ in leaps for b, _ in steps][:count]
-    shifts = [i + j for _, i in leaps for _, j in steps]
-    return _doubles(products, shifts)
+    *steps, leap = _powers(
+        _mantissa(*_ONE.as_integer_ratio()), _mantissa(*ratio.as_integer_ratio()), width + 1
+    )
+    leaps = _powers(_mantissa(*first.as_integer_ratio()), leap, -(-count // width))
+    return _doubles([_product(a, b) for a in leaps for b in steps][:count])
 
 
-def _doubles(products: list[int], shifts: list[int]) -> tuple[list[float], list[float]]:
-    """Integers times powers of two: the nearest doubles, and those nearest to what they leave."""
-    nearest = list(map(float, products))
-    left = [float(a - int(b)) for a, b in zip(products, nearest, strict=True)]
+def _doubles(scaled: list[Scaled]) -> tuple[list[float], list[float]]:
+    """The nearest doubles, and those nearest to what they leave."""
+    nearest = [float(value) for value, _ in scaled]
+    left = [float(a - int(b)) for (a, _), b in zip(scaled, nearest, strict=True)]
+    shifts = [shift for _, shift in scaled]
     return list(map(math.ldexp, nearest, shifts)), list(map(math.ldexp, left, shifts))
 
 
 def _powers(first: Scaled, ratio: Scaled, count: int) -> list[Scaled]:
     """``first * ratio ** i`` for i = 0 ... count - 1."""
-    value, shift = first
-    factor, factor_shift = ratio
-    powers = []
-    for _ in range(count):
-        powers.append((value, shift))
-        value *= factor
+    powers = [first]
+    for _ in range(count - 1):
+        value, shift = _product(powers[-1], ratio)
         excess = value.bit_length() - _BITS
-        value >>= excess
-        shift += factor_shift + excess
+        powers.append((value >> excess, shift + excess))
     return powers
 
 
-def _mantissa(number: decimal.Decimal) -> Scaled:
-    """A positive number as an integer of 192 bits, cut off there, and a power of two to scale it."""
+def _product(a: Scaled, b: Scaled) -> Scaled:
+    return a[0] * b[0], a[1] + b[1]
+
+
+def _ratio(number: float) -> Scaled:
     numerator, denominator = number.as_integer_ratio()
+    return numerator, 1 - denominator.bit_length()
+
+
+def _mantissa(numerator: int, denominator: int) -> Scaled:
+    """A positive ratio as an integer of 192 bits, cut off there, and a power of two to scale it."""
     shift = numerator.bit_length() - denominator.bit_length() - _BITS - 1
     quotient = (numerator << max(-shift, 0)) // (denominator << max(shift, 0))
     excess = quotient.bit_length() - _BITS

@@ -10,6 +10,8 @@ from typing import Any, Final, ParamSpec
 import numpy as np
 import numpy.typing as npt
 
+from ._encoder import Encoder
+
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
@@ -84,17 +86,15 @@ def fill(
     out: Array,
     start: float,
     positions: Floats | None,
-    turns: Floats,
-    table: Floats,
-    paired: bool,
+    encoder: Encoder,
     stream: bool,
 ) -> None:
-    encoder = _Encoder(turns, table, paired)
-    for rows in _blocks(out.shape[1], turns.shape[1], start):
+    maker = _Rows(encoder)
+    for rows in _blocks(out.shape[1], encoder.turns.shape[1], start):
         for item, batch in enumerate(out):
             to = batch[rows]
             whole = np.empty(to.shape) if out.itemsize == 2 else to
-            encoder.write(whole, _at(item, rows, start, positions))
+            maker.write(whole, _at(item, rows, start, positions))
             if whole is not to:
                 to[...] = _halves(whole, to.dtype)
 
@@ -107,19 +107,17 @@ def add(
     start: float,
     positions: Floats | None,
     mask: Mask | None,
-    turns: Floats,
-    table: Floats,
-    paired: bool,
+    encoder: Encoder,
     stream: bool,
     scale: float,
 ) -> None:
-    encoder = _Encoder(turns, table, paired)
+    maker = _Rows(encoder)
     shared = positions is None or positions.strides[0] == 0
-    for rows in _blocks(out.shape[1], turns.shape[1], start):
+    for rows in _blocks(out.shape[1], encoder.turns.shape[1], start):
         tile = np.empty((rows.stop - rows.start, out.shape[2]), _working(out.dtype))
         for item in range(len(out)):
             if item == 0 or not shared:
-                encoder.write(tile, _at(item, rows, start, positions))
+                maker.write(tile, _at(item, rows, start, positions))
             _add(out, x, ids, tile, mask, scale, item, rows)
 
 
@@ -232,46 +230,48 @@ def _at(item: int, rows: slice, start: float, positions: Floats | None) -> Float
     return positions[item, rows]
 
 
-class _Encoder:
-    """What rows are made from; tables as they are needed, for one call."""
+class _Rows:
+    """An encoder's rows; of its offsets what multiplies them, as it is needed, for one call.
 
-    def __init__(self, turns: Floats, table: Floats, paired: bool) -> None:
-        self.turns = turns
-        self.table = table
-        self.paired = paired
-        self.step = max(1, _PRODUCT // (2 * turns.shape[1]))
+    "Sines" are cosines and the other way round if the encoder has these first.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.n = encoder.turns.shape[1]
+        self.step = max(1, _PRODUCT // (2 * self.n))
         self.offsets: dict[int, tuple[Floats, Floats]] = {}
         # Memory to hold on to: to get it anew, and clear, costs more than the products in it.
-        self.products = np.empty((2, self.step, 2 * turns.shape[1]))
+        self.products = np.empty((2, self.step, 2 * self.n))
 
     def write(self, out: Array, positions: Floats) -> None:
         """The rows of `positions` into `out` (length, d_model)."""
         anchors = _anchors_of(positions)
         offsets = (positions - anchors).astype(np.intp)
         if ((anchors == 0.0) & (offsets >= 0)).all():
-            self.place(out, *_lead(self.table[offsets]))
+            self.place(out, *_lead(self.encoder.table[offsets]))
             return
         if not offsets.any():
-            self.place(out, *_anchor_rows(anchors, self.turns, self.table))
+            self.place(out, *_anchor_rows(anchors, self.encoder))
             return
         changes = (np.diff(anchors) != 0.0) | (np.diff(offsets) != 1)
         stops = [*(np.flatnonzero(changes) + 1).tolist(), len(out)]
         if len(stops) * _RUN > out.size:
             distinct, which = np.unique(anchors, return_inverse=True)
-            sines, cosines = _anchor_rows(distinct, self.turns, self.table)[:, which]
-            u, v = _lead(self.table[np.abs(offsets)])
+            sines, cosines = _anchor_rows(distinct, self.encoder)[:, which]
+            u, v = _lead(self.encoder.offsets[np.abs(offsets)])
             u = u * np.sign(offsets)[:, np.newaxis]
             product = self.rows(sines, cosines) * self.rows(v, v)
             np.add(product, self.rows(cosines, sines) * self.rows(u, -u), out=out, casting=_CAST)
             return
         starts = [0, *stops[:-1]]
-        sines, cosines = _anchor_rows(anchors[starts], self.turns, self.table)
+        sines, cosines = _anchor_rows(anchors[starts], self.encoder)
         swapped = self.rows(cosines, sines)
         for run, anchor in enumerate(self.rows(sines, cosines)):
             first = starts[run]
             rows = out[first : stops[run]]
             if anchors[first] == 0.0 and offsets[first] >= 0:
-                self.place(rows, *_lead(self.table[offsets[first : stops[run]]]))
+                self.place(rows, *_lead(self.encoder.table[offsets[first : stops[run]]]))
             else:
                 self.turn(rows, anchor, swapped[run], int(offsets[first]))
 
@@ -303,20 +303,20 @@ class _Encoder:
     def offset_rows(self, chunk: int) -> tuple[Floats, Floats]:
         """What multiplies an anchor and its swap, for `step` offsets."""
         if chunk not in self.offsets:
-            near = self.table[chunk * self.step : min((chunk + 1) * self.step, _NEAR)]
+            near = self.encoder.offsets[chunk * self.step : min((chunk + 1) * self.step, _NEAR)]
             sines, cosines = _lead(near)
             self.offsets[chunk] = self.rows(cosines, cosines), self.rows(sines, -sines)
         return self.offsets[chunk]
 
     def rows(self, sines: Floats, cosines: Floats) -> Floats:
         """Sines and cosines, each (m, n), in the order of the result, (m, 2 * n)."""
-        rows = np.empty((len(sines), 2 * self.turns.shape[1]))
+        rows = np.empty((len(sines), 2 * self.n))
         self.place(rows, sines, cosines)
         return rows
 
     def place(self, out: Array, sines: Floats, cosines: Floats) -> None:
-        n = self.turns.shape[1]
-        first, second = (out[:, 0::2], out[:, 1::2]) if self.paired else (out[:, :n], out[:, n:])
+        paired, n = self.encoder.paired, self.n
+        first, second = (out[:, 0::2], out[:, 1::2]) if paired else (out[:, :n], out[:, n:])
         first[...] = sines
         second[...] = cosines
 
@@ -330,19 +330,21 @@ def _anchors_of(positions: Floats) -> Floats:
     return np.where(size == whole, anchors, positions)
 
 
-def _anchor_rows(anchors: Floats, turns: Floats, table: Floats) -> Floats:
+def _anchor_rows(anchors: Floats, encoder: Encoder) -> Floats:
     """Sines and cosines of anchors, shape (2, len(anchors), n), from the table where it has them."""
-    farthest = _NEAR * (len(table) - _NEAR)
+    farthest = _NEAR * (len(encoder.table) - _NEAR)
     known = (anchors == 0.0) | (
         (anchors >= _NEAR) & (anchors <= farthest) & (anchors % _NEAR == 0.0)
     )
-    if known.all():
-        index = (anchors // _NEAR).astype(np.intp)
-        return _lead(table[np.where(index > 0, index + _NEAR - 1, 0)])
-    rows = np.empty((len(anchors), 2, turns.shape[1]))
+    rows = np.empty((len(anchors), 2, encoder.turns.shape[1]))
     if known.any():
-        rows[known] = _anchor_rows(anchors[known], turns, table).swapaxes(0, 1)
-    rows[~known] = _direct(anchors[~known], turns)
+        index = (anchors[known] // _NEAR).astype(np.intp)
+        rows[known] = encoder.table[np.where(index > 0, index + _NEAR - 1, 0)]
+    if not known.all():
+        direct = _direct(anchors[~known], encoder.turns)
+        if encoder.amplitude != 1.0:
+            direct *= encoder.amplitude
+        rows[~known] = direct[:, ::-1] if encoder.cos_first else direct
     return _lead(rows)
 
 

@@ -1,27 +1,36 @@
 """The sinusoidal encoding: `Sinusoidal`, and the module-level calls over a cached one."""
 
 import functools
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal, SupportsIndex, cast
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, SupportsIndex, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _frequencies, _workers
+from . import _arrays, _backend, _frequencies, _odd, _presets, _workers
+from ._encoder import Encoder
 from ._fused import Added
 
 Array = npt.NDArray[Any]
 Layout = Literal["interleaved", "split"]
 
 
-@dataclass(frozen=True)
+Odd = Literal["error", "trim", "ceil", "zero"]
+_Schedule = tuple[Callable[..., _frequencies.Schedule], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, repr=False)
 class Sinusoidal(Added):
-    """The sinusoidal positional encoding of one width, prepared for hot loops.
+    """A sinusoidal positional encoding of one width, prepared for hot loops.
 
     ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``, as
-    in section 3.5 of Vaswani et al., "Attention Is All You Need" (arXiv:1706.03762).
+    in section 3.5 of Vaswani et al., "Attention Is All You Need" (arXiv:1706.03762). The keywords
+    say what else its users have made of it: with D the number of pairs,
+
+        ``amplitude * (sin | cos)(p * freq_scale * base^(-i / (D - shift)))``
+
+    or any `frequencies`. `preset` has them by the names of frameworks.
 
     An instance is frozen, hashable and picklable. What it prepares, 96 rows in float64, is never
     handed out, and is shared between instances of the few conventions used last. There is no
@@ -31,21 +40,37 @@ class Sinusoidal(Added):
     Parameters
     ----------
     d_model : int
-        Width of the encoding: even, 2 or more.
+        Width of the encoding: even, unless `odd` says more.
     base : float, default 10000.0
         Finite and positive. The wavelengths grow from 2*pi towards 2*pi*base. The bounds on the
         error are promised for bases from 1 to 1e100; below about 0.64 the positions that can still
         be resolved end before 2**53, and those beyond are a `ValueError`.
+    shift : float, default 0.0
+        Finite. With 1.0 the slowest frequency is ``freq_scale / base`` itself. Where D is not
+        larger, all frequencies are `freq_scale`.
+    odd : {'error', 'trim', 'ceil', 'zero'}, default 'error'
+        What becomes of an odd `d_model`. 'trim': its last cosine is left out, and D is d_model/2.
+        'ceil': the same, and D is the number of pairs, one more than whole. 'zero': a column of
+        zeros after the whole pairs.
+    freq_scale : float, default 1.0
+        Finite and positive, a factor on all frequencies: ``2*pi`` for full turns.
     layout : {'interleaved', 'split'}, default 'interleaved'
         ``sin, cos, sin, cos, ...`` as in the paper, or all sines and then all cosines.
+    cos_first : bool, default False
+        Whether cosines stand where the sines would.
+    amplitude : float, default 1.0
+        Finite, a factor on every entry, applied in float64.
+    frequencies : array_like of float64, shape (d_model / 2,), optional
+        Angular frequencies, taken as exact, instead of `base`, `shift`, `odd` and `freq_scale`.
 
     Raises
     ------
     TypeError
-        If `d_model` is not an integer or `base` not a real number.
+        If `d_model` is not an integer, `cos_first` no bool, or a number not real.
     ValueError
-        If `d_model` is odd or less than 2, `base` is not finite and positive, or `layout` is not
-        one of the two.
+        If `d_model` is less than 1, or odd where `odd` says nothing of it, a number is out of its
+        bounds, `odd` or `layout` is none of those named, or `frequencies` have another shape, are
+        not finite, or come with one of those that they stand for.
 
     Examples
     --------
@@ -59,35 +84,114 @@ class Sinusoidal(Added):
            [ 0.1411, -0.99  ,  0.1388,  0.9903,  0.0065,  1.    ]])
     >>> posenc.Sinusoidal(6, base=500.0, layout="split")
     Sinusoidal(d_model=6, base=500.0, layout='split')
+    >>> posenc.Sinusoidal(5, odd="zero").table(2).round(4)
+    array([[0.    , 1.    , 0.    , 1.    , 0.    ],
+           [0.8415, 0.5403, 0.01  , 1.    , 0.    ]])
     """
 
     d_model: int
     base: float = field(default=10000.0, kw_only=True)
+    shift: float = field(default=0.0, kw_only=True)
+    odd: Odd = field(default="error", kw_only=True)
+    freq_scale: float = field(default=1.0, kw_only=True)
     layout: Layout = field(default="interleaved", kw_only=True)
+    cos_first: bool = field(default=False, kw_only=True)
+    amplitude: float = field(default=1.0, kw_only=True)
+    # kept as a tuple of floats
+    frequencies: npt.ArrayLike | None = field(default=None, kw_only=True)
 
-    _schedule: _frequencies.Schedule = field(init=False, repr=False, compare=False)
-    _paired: bool = field(init=False, repr=False, compare=False)
+    _encoder: Encoder = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        d_model = _arrays.integer("d_model", self.d_model, least=1)
-        if d_model % 2:
+        checked = {
+            "d_model": _arrays.integer("d_model", self.d_model, least=1),
+            "base": _arrays.finite("base", self.base, positive=True),
+            "shift": _arrays.finite("shift", self.shift),
+            "odd": _arrays.choice("odd", self.odd, get_args(Odd)),
+            "freq_scale": _arrays.finite("freq_scale", self.freq_scale, positive=True),
+            "layout": _arrays.choice("layout", self.layout, get_args(Layout)),
+            "cos_first": _arrays.boolean("cos_first", self.cos_first),
+            "amplitude": _arrays.finite("amplitude", self.amplitude),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        given = self.frequencies
+        schedule = self._geometric() if given is None else self._explicit(given)
+        encoder = _frequencies.encoder(
+            *schedule, self.layout == "interleaved", self.cos_first, self.amplitude
+        )
+        object.__setattr__(self, "_encoder", encoder)
+
+    def _geometric(self) -> _Schedule:
+        d_model, odd = self.d_model, self.d_model % 2
+        if odd and self.odd == "error":
             raise ValueError(
-                f"d_model must be even, sines and cosines come in pairs, got {d_model}"
+                f"d_model must be even, sines and cosines come in pairs, got {d_model}; "
+                "odd= has other rules"
             )
-        base = _arrays.real("base", self.base)
-        if not 0.0 < base < math.inf:
-            raise ValueError(f"base must be finite and positive, got {base}")
-        if not isinstance(self.layout, str) or self.layout not in ("interleaved", "split"):
-            raise ValueError(f"layout must be 'interleaved' or 'split', got {self.layout!r}")
-        object.__setattr__(self, "d_model", d_model)
-        object.__setattr__(self, "base", base)
-        object.__setattr__(self, "_schedule", _frequencies.geometric(base, d_model // 2))
-        object.__setattr__(self, "_paired", self.layout == "interleaved")
+        pairs = d_model // 2 if self.odd == "zero" else (d_model + 1) // 2
+        if not pairs:
+            raise ValueError(f"d_model must be at least 2 where odd='zero', got {d_model}")
+        divisor = d_model / 2 if self.odd in ("trim", "error") else pairs
+        arguments = (self.base, pairs, divisor, self.shift, self.freq_scale)
+        return _frequencies.geometric, arguments
+
+    def _explicit(self, given: npt.ArrayLike) -> _Schedule:
+        frequencies = _arrays.vector("frequencies", given)
+        for name in ("base", "shift", "odd", "freq_scale"):
+            if getattr(self, name) != self.__dataclass_fields__[name].default:
+                raise ValueError(f"frequencies stand for {name} too, got both")
+        if 2 * len(frequencies) != self.d_model:
+            raise ValueError(
+                f"frequencies must be half of d_model = {self.d_model}, got {len(frequencies)}"
+            )
+        object.__setattr__(self, "frequencies", frequencies)
+        return _frequencies.explicit, (frequencies,)
+
+    def _convention(self) -> dict[str, Any]:
+        """The keywords that are not the default."""
+        keywords = {f.name: getattr(self, f.name) for f in fields(self) if f.kw_only}
+        return {
+            name: value
+            for name, value in keywords.items()
+            if value != self.__dataclass_fields__[name].default
+        }
+
+    def __repr__(self) -> str:
+        shown = {"d_model": self.d_model, **self._convention()}
+        return f"Sinusoidal({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> tuple[Callable[[], "Sinusoidal"], tuple[()]]:
         # Without what is prepared: it is made anew where the instance is unpickled.
-        make = functools.partial(type(self), self.d_model, base=self.base, layout=self.layout)
-        return make, ()
+        return functools.partial(type(self), self.d_model, **self._convention()), ()
+
+    @classmethod
+    def preset(cls, name: str, d_model: SupportsIndex, **overrides: Any) -> "Sinusoidal":
+        """The encoding of a framework, by its name.
+
+        Parameters
+        ----------
+        name : str
+            One of `posenc.presets`, which says what each is. A preset holds the formula alone:
+            neither where its framework begins to count nor what it does with padding.
+        d_model : int
+            Width of the encoding.
+        **overrides
+            Keywords of `Sinusoidal` that are to be otherwise.
+
+        Raises
+        ------
+        ValueError
+            If there is no such preset; and as `Sinusoidal` does.
+
+        Examples
+        --------
+        >>> import posenc
+        >>> posenc.Sinusoidal.preset("fairseq", 7)
+        Sinusoidal(d_model=7, shift=1.0, odd='zero', layout='split')
+        """
+        width = _arrays.integer("d_model", d_model, least=1)
+        return cls(width, **{**_presets.convention(name, width), **overrides})
 
     def table(
         self,
@@ -99,7 +203,7 @@ class Sinusoidal(Added):
     ) -> Array:
         """A new table of consecutive positions: `posenc.positional_encoding`, prepared."""
         rows = _arrays.integer("length", length, least=0)
-        first = _arrays.start(start, rows, self._schedule.limit)
+        first = _arrays.start(start, rows, self._encoder.limit)
         threads = _workers.count(workers)
         out = _arrays.empty((rows, self.d_model), _arrays.float_dtype(dtype))
         self._write(out, first, None, threads)
@@ -119,7 +223,7 @@ class Sinusoidal(Added):
     ) -> Array:
         """The rows of any positions: `posenc.encode`, prepared."""
         wanted = None if dtype is None else _arrays.float_dtype(dtype)
-        where = _arrays.positions(positions, self._schedule.limit)
+        where = _arrays.positions(positions, self._encoder.limit)
         shape = (*where.shape, self.d_model)
         threads = _workers.count(workers)
         if out is None:
@@ -146,9 +250,7 @@ class Sinusoidal(Added):
         if (
             positions is None
             and mask is None
-            and _backend.kernels.add_at_once(
-                out, x, start, scale, workers, self._schedule, self._paired
-            )
+            and _backend.kernels.add_at_once(out, x, start, scale, workers, self._encoder)
         ):
             return cast(Array, out)
         return self._add(_arrays.addend(x), start, positions, mask, scale, out, workers)
@@ -175,19 +277,19 @@ class Sinusoidal(Added):
         """`fill` for an `out` that can be written, `plain` as an ndarray."""
         if _arrays.width("out", plain) != self.d_model:
             raise ValueError(f"out must have last axis {self.d_model}, got shape {plain.shape}")
-        first = _arrays.start(start, plain.shape[-2], self._schedule.limit)
+        first = _arrays.start(start, plain.shape[-2], self._encoder.limit)
         self._write(plain, first, None, _workers.count(workers))
         return out
 
     def _places(
         self, start: SupportsIndex, positions: npt.ArrayLike | None, rows: tuple[int, ...]
     ) -> tuple[float, Array | None]:
-        first = _arrays.start(start, rows[-1], self._schedule.limit)
+        first = _arrays.start(start, rows[-1], self._encoder.limit)
         if positions is None:
             return first, None
         if first:
             raise ValueError(f"start must be 0 where positions are given, got {start}")
-        where = _arrays.positions(positions, self._schedule.limit)
+        where = _arrays.positions(positions, self._encoder.limit)
         return 0.0, _arrays.spread("positions", where, rows)
 
     def _add_to(
@@ -201,10 +303,8 @@ class Sinusoidal(Added):
         stream: bool,
         scale: float,
     ) -> None:
-        turns, table, _ = self._schedule
-        _backend.kernels.add(
-            out, x, ids, start, positions, mask, turns, table, self._paired, stream, scale
-        )
+        kernels = _odd if self.d_model % 2 else _backend.kernels
+        kernels.add(out, x, ids, start, positions, mask, self._encoder, stream, scale)
 
     def _write(
         self, out: Array, start: float, positions: npt.NDArray[np.float64] | None, workers: int
@@ -213,14 +313,13 @@ class Sinusoidal(Added):
         if not out.size:
             return
         stream = _arrays.streams(out)
-        turns, table, _ = self._schedule
+        kernels = _odd if self.d_model % 2 else _backend.kernels
         batches: list[Any] = _arrays.batches(out.ndim - 2, _arrays.plain_halves(out), positions)
 
         def work(batch: int, items: slice, rows: slice) -> None:
             pieces: list[Any] = [a if a is None else a[items, rows] for a in batches[batch]]
             to, at = pieces
-            first = start + rows.start
-            _backend.kernels.fill(to, first, at, turns, table, self._paired, stream)
+            kernels.fill(to, start + rows.start, at, self._encoder, stream)
 
         items, length, width = batches[0][0].shape
         _workers.run(work, (len(batches), items, length), width * out.itemsize, workers)
@@ -271,7 +370,7 @@ def positional_encoding(
         Number of threads, as in `scipy.fft`: negative values count from the number of CPUs (-1 is
         all of them). The result does not depend on it, and no thread outlives the call.
     **convention
-        `base` and `layout` of `Sinusoidal`.
+        The keywords of `Sinusoidal`: `base`, `layout` and more.
 
     Returns
     -------
