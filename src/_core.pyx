@@ -410,23 +410,31 @@ def add(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids, doubl
     write(out, x, ids, start, positions, mask, encoder, stream, scale)
 
 
+cdef void add_rows_of(bint single, const Arrays *arrays, const Block *table,
+                      const Target *target, void *wide) noexcept nogil:
+    if single:
+        add_looked_up(arrays, table, target, <float *> wide)
+    else:
+        add_looked_up(arrays, table, target, <double *> wide)
+    if target.streams:
+        stream_fence()
+
+
 def add_rows(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids,
              cnp.ndarray positions not None, cnp.ndarray mask, cnp.ndarray rows not None,
              bint stream, double scale):
     cdef Arrays arrays = arrays_of(out, x, ids, 0.0, positions, mask)
     cdef Target target = target_of(out, x, &arrays, stream, scale)
     cdef Block table = block_of(rows)
-    cdef bint double = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT64
+    cdef bint single = cnp.PyArray_TYPE(out) != cnp.NPY_FLOAT64
     cdef void *wide = malloc(arrays.out.width * sizeof(float))
     if wide is NULL:
         raise MemoryError("posenc: no memory for a row of scratch")
-    with nogil:
-        if double:
-            add_looked_up(&arrays, &table, &target, <double *> wide)
-        else:
-            add_looked_up(&arrays, &table, &target, <float *> wide)
-        if stream:
-            stream_fence()
+    if cnp.PyArray_NBYTES(out) <= TINY:
+        add_rows_of(single, &arrays, &table, &target, wide)
+    else:
+        with nogil:
+            add_rows_of(single, &arrays, &table, &target, wide)
     free(wide)
 
 
@@ -439,7 +447,8 @@ def add_at_once(out, x, start, scale, workers, encoder):
     cdef int overflow = 0
     cdef long long begin
     if not (cnp.PyArray_CheckExact(out) and cnp.PyArray_CheckExact(x) and PyLong_CheckExact(start)
-            and PyFloat_CheckExact(scale) and PyLong_CheckExact(workers) and workers == 1):
+            and PyFloat_CheckExact(scale) and scale == scale and PyLong_CheckExact(workers)
+            and workers == 1):
         return False
     to, source = out, x
     if not (cnp.PyArray_NDIM(to) == 3 == cnp.PyArray_NDIM(source)

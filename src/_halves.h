@@ -51,14 +51,18 @@ static inline uint16_t to_float16(float value) {
 /* A double rounded to `digits` binary digits, below `least` to as many places as there: the sum
  * with 1.5 * 2^52 units of the last place has just these, ties to even. */
 static inline double rounded_to(double value, int digits, double least) {
-    const uint64_t exponent = (uint64_t)0x7ff << 52;
-    uint64_t bits;
-    double power, magnet;
+    const uint64_t exponent = (uint64_t)0x7ff << 52, sign = (uint64_t)1 << 63;
+    uint64_t bits, power_bits, rounded_bits;
+    double power, magnet, rounded;
     memcpy(&bits, &value, sizeof(bits));
-    bits &= exponent;
-    memcpy(&power, &bits, sizeof(power));
+    power_bits = bits & exponent;
+    memcpy(&power, &power_bits, sizeof(power));
     magnet = (power > least ? power : least) * 1.5 * (double)((uint64_t)1 << (53 - digits));
-    return (value + magnet) - magnet;
+    rounded = (value + magnet) - magnet;
+    memcpy(&rounded_bits, &rounded, sizeof(rounded_bits));
+    rounded_bits |= bits & sign; /* of what is rounded to 0 */
+    memcpy(&rounded, &rounded_bits, sizeof(rounded));
+    return rounded;
 }
 
 /* Processors with AVX2 convert float16 themselves: as many as fill whole vectors, to the same bits. */

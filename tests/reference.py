@@ -60,4 +60,4 @@ def rounded(value: float, digits: int, least: int) -> float:
     """A double to `digits` binary digits, ties to even; below 2**least to as many places as there."""
     exponent = max(math.frexp(value)[1] - digits, least + 1 - digits)
     unit = Fraction(2) ** exponent
-    return float(round(Fraction(value) / unit) * unit)
+    return math.copysign(float(round(Fraction(value) / unit) * unit), value)

@@ -1,5 +1,6 @@
 """`embed`, and masks: token ids in, encoded embeddings out, padding left alone."""
 
+import tracemalloc
 from typing import Any
 
 import hypothesis.strategies as st
@@ -94,8 +95,7 @@ def test_weights_may_be_strided_swapped_misaligned_and_read_only(
     frozen = weight.copy()
     frozen.flags.writeable = False
     variants = [wide[::2, 5:17], np.asfortranarray(weight), misaligned, frozen]
-    if dtype.kind == "f":
-        variants.append(weight.astype(dtype.newbyteorder()))
+    variants.append(weight.astype(dtype.newbyteorder()))
     for variant in variants:
         assert_same(posenc.embed(ids, variant), expected)
     if dtype == np.float64:
@@ -117,6 +117,21 @@ def test_ids_of_every_integer_dtype_and_layout(backend: str) -> None:
     assert_same(posenc.embed(frozen, weight), expected)
     assert posenc.embed([], weight).shape == (0, 8)
     assert posenc.embed(np.zeros((0, 3), int), weight[:0]).shape == (0, 3, 8)
+
+
+def test_out_may_lie_beside_the_table(backend: str) -> None:
+    wide = np.ones((8, 12), np.float32)
+    expected = posenc.embed([1, 2], wide[:, :4].copy())
+    assert_same(posenc.embed([1, 2], wide[:, :4], out=wide[:2, 4:8]).copy(), expected)
+
+
+def test_a_table_that_is_converted_is_not_copied_whole(backend: str) -> None:
+    weight = np.zeros((64, 200_000), np.float32).T
+    tracemalloc.start()
+    posenc.embed([[1, 2, 3]], weight)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 22
 
 
 def test_an_id_out_of_range_leaves_out_alone(backend: str) -> None:

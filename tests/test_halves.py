@@ -188,6 +188,29 @@ else:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_byte_swapped_float16_is_read(backend: str) -> None:
-    x = np.linspace(-2, 2, 24).astype(np.float16).reshape(1, 4, 6)
-    assert_same(posenc.add(x.astype(">f2")), posenc.add(x))
+@halves
+def test_byte_swapped_halves_are_read_and_not_written(backend: str, dtype: np.dtype[Any]) -> None:
+    x = np.linspace(-2, 2, 24).astype(dtype).reshape(1, 4, 6)
+    swapped = x.astype(dtype.newbyteorder())
+    assert_same(posenc.add(swapped), posenc.add(x))
+    with pytest.raises(TypeError, match="out"):
+        posenc.fill(swapped)
+    with pytest.raises(TypeError, match="out"):
+        posenc.add(x, out=swapped)
+    with pytest.raises(TypeError, match="dtype"):
+        posenc.positional_encoding(2, 4, dtype=dtype.newbyteorder())
+
+
+@halves
+def test_what_is_rounded_to_zero_keeps_its_sign(backend: str, dtype: np.dtype[Any]) -> None:
+    positions = np.array([-1e-9, 1e-9, -1e-39, -1.0])
+    for base in (1e4, 1e60):
+        wide = posenc.encode(positions, 12, base=base)
+        got = posenc.encode(positions, 12, base=base, dtype=dtype)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(wide))
+
+
+@halves
+def test_scales_of_the_arrays_own_type(backend: str, dtype: np.dtype[Any]) -> None:
+    x = np.linspace(-2, 2, 24).astype(dtype).reshape(1, 4, 6)
+    assert_same(posenc.add(x, scale=dtype.type(3)), posenc.add(x, scale=3.0))

@@ -105,6 +105,41 @@ def test_it_is_frozen_and_picklable() -> None:
     assert repr(learned) == "Learned(d_model=8)"
 
 
+def test_a_new_shape_of_the_table_elsewhere_changes_nothing(backend: str) -> None:
+    weight = random((100, 64), DTYPES[0])
+    learned = posenc.Learned(weight)
+    expected = learned.add(np.zeros((1, 100, 64), np.float32))
+    for array in (weight, learned.weight):
+        array.shape = (6400, 1)
+        assert_same(learned.add(np.zeros((1, 100, 64), np.float32)), expected)
+        with pytest.raises(IndexError, match="positions"):
+            learned.add(np.zeros((1, 1, 64), np.float32), positions=[6399])
+
+
+def test_memory_from_a_pickles_buffers_is_checked(backend: str) -> None:
+    learned = posenc.Learned(random((10, 8), DTYPES[0]))
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(learned, protocol=5, buffer_callback=buffers.append)
+    shifted = [memoryview(b"x" + bytes(buffer.raw()))[1:] for buffer in buffers]
+    again = pickle.loads(data, buffers=shifted)
+    x = np.zeros((1, 10, 8), np.float32)
+    assert_same(again.add(x), learned.add(x))
+
+
+def test_out_may_not_be_the_table(backend: str) -> None:
+    weight = random((6, 8), DTYPES[0])
+    learned, before = posenc.Learned(weight), weight.copy()
+    with pytest.raises(ValueError, match="learned positions"):
+        learned.add(np.zeros((1, 6, 8), np.float32), positions=range(6)[::-1], out=weight[None])
+    with pytest.raises(ValueError, match="learned positions"):
+        learned.embed([0, 1], np.zeros((3, 8), np.float32), out=weight[2:4])
+    assert_same(weight, before)
+    wide = np.zeros((6, 20), np.float32)
+    wide[:, :8] = weight
+    beside = posenc.Learned(wide[:, :8]).embed([0, 1], weight, out=wide[:2, 12:])
+    assert_same(beside.copy(), weight[:2] + weight[:2])
+
+
 def test_empty_sequences(backend: str) -> None:
     learned = posenc.Learned(random((5, 8), DTYPES[1]))
     assert learned.add(np.zeros((2, 0, 8))).shape == (2, 0, 8)

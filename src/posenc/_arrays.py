@@ -51,7 +51,7 @@ def _is_float(dtype: np.dtype[Any]) -> bool:
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
     """By name, as ml_dtypes, whose type it is, is not required."""
-    return dtype.itemsize == 2 and dtype.name == "bfloat16"
+    return dtype.itemsize == 2 and dtype.isnative and dtype.name == "bfloat16"
 
 
 def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -137,11 +137,11 @@ def addend(x: npt.ArrayLike) -> Array:
     return result
 
 
-def embeddings(weight: npt.ArrayLike) -> Array:
-    """``weight`` as an array of floats of any byte order, with two axes."""
-    result = _floats("weight", weight)
+def embeddings(name: str, weight: npt.ArrayLike) -> Array:
+    """A table of embeddings as an array of floats of any byte order, with two axes."""
+    result = _floats(name, weight)
     if result.ndim != 2:
-        raise ValueError(f"weight must have shape (rows, d_model), got shape {result.shape}")
+        raise ValueError(f"{name} must have shape (rows, d_model), got shape {result.shape}")
     return result
 
 
@@ -161,8 +161,10 @@ def width(name: str, array: Array) -> int:
 
 def in_place(x: Array, out: Array) -> bool:
     """Whether ``out`` is ``x``; ValueError where they share memory in any other way."""
-    if x is out or not np.may_share_memory(x, out):
-        return x is out
+    if x is out:
+        return True
+    if not _shared(x, out):
+        return False
     if (
         x.dtype == out.dtype
         and x.ctypes.data == out.ctypes.data
@@ -172,19 +174,22 @@ def in_place(x: Array, out: Array) -> bool:
         )
     ):
         return True
-    try:
-        shared = np.shares_memory(x, out, max_work=1 << 16)  # type: ignore[arg-type]
-    except RuntimeError:  # too hard to tell
-        shared = True
-    if shared:
-        raise ValueError("out must be x itself or share no memory with it, got a partial overlap")
-    return False
+    raise ValueError("out must be x itself or share no memory with it, got a partial overlap")
 
 
 def apart(name: str, array: Array, out: Array) -> None:
-    """ValueError where ``out`` shares memory with what is read at will."""
-    if np.may_share_memory(array, out):
-        raise ValueError(f"out must share no memory with {name}")
+    """ValueError where ``out`` shares memory with an array that is read at will."""
+    if _shared(array, out):
+        raise ValueError(f"out must share no memory with {name}, got an overlap")
+
+
+def _shared(a: Array, b: Array) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return bool(np.shares_memory(a, b, max_work=1 << 16))  # type: ignore[arg-type]
+    except RuntimeError:  # too hard to tell
+        return True
 
 
 def kernel_ready(x: Array) -> bool:
@@ -216,6 +221,18 @@ def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
 
 def integers(name: str, values: npt.ArrayLike) -> Array:
     """``values`` as an array of bool or of any integer dtype."""
+    result = _integral(name, values, "bool or integer")
+    if result.dtype.kind != "O":
+        return result
+    try:
+        return result.astype(np.int64)
+    except OverflowError:
+        largest = max(result.flat, key=abs)
+        raise ValueError(f"{name} must fit in int64, got {shown(largest)}") from None
+
+
+def _integral(name: str, values: npt.ArrayLike, wanted: str) -> Array:
+    """``values`` as an array of bool, of any integer dtype, or of Python's integers."""
     try:
         result = np.asarray(values)
     except ValueError as error:  # lists of several lengths, or nested too deep
@@ -225,31 +242,22 @@ def integers(name: str, values: npt.ArrayLike) -> Array:
     # NumPy makes floats of an empty list, and floats or objects of Python's integers from 2^63 on.
     own = result if isinstance(values, np.ndarray) else np.array(values, dtype=object)
     if own.dtype.kind != "O" or not all(isinstance(value, numbers.Integral) for value in own.flat):
-        raise TypeError(f"{name} must be bool or integer, got dtype {result.dtype}")
-    try:
-        return own.astype(np.int64)
-    except OverflowError:
-        largest = max(own.flat, key=abs)
-        raise ValueError(f"{name} must fit in int64, got {shown(largest)}") from None
+        raise TypeError(f"{name} must be {wanted}, got dtype {result.dtype}")
+    return own
 
 
 def indices(name: str, values: npt.ArrayLike, count: int, of: str) -> npt.NDArray[np.int64]:
-    """``values`` as a fresh array of int64 that index ``count`` things, with an axis or more.
-
-    Copied first, so that nobody can change them between the checks and the kernel.
-    """
-    given = integers(name, values)
-    if given.dtype == np.bool_:
+    """``values`` as a fresh array of int64 that index ``count`` things, with an axis or more."""
+    own = np.array(_integral(name, values, "integer"), order="C")
+    if own.dtype == np.bool_:
         raise TypeError(f"{name} must be integer, got dtype bool")
-    if not given.ndim:
+    if not own.ndim:
         raise ValueError(f"{name} must have shape (..., length), got shape ()")
-    own = np.array(given, order="C")
     if own.size and not (own.min() >= 0 and own.max() < count):
-        wrong = (own < 0) | (own >= count)
-        at = np.unravel_index(int(wrong.argmax()), own.shape)
+        at = np.unravel_index(int(((own < 0) | (own >= count)).argmax()), own.shape)
         raise IndexError(
             f"{name} must be at least 0 and below {count}, the number of {of}, "
-            f"got {own[at]} at index {tuple(map(int, at))}"
+            f"got {shown(own[at])} at index {tuple(map(int, at))}"
         )
     return own.astype(np.int64, copy=False)
 
@@ -287,13 +295,15 @@ def spread(name: str, values: Array, rows: tuple[int, ...]) -> Array:
         with contextlib.suppress(ValueError):
             return np.broadcast_to(values, rows)
     raise ValueError(
-        f"{name} must have shape (..., {rows[-1]}) and broadcast to {rows}, the rows of x, "
+        f"{name} must have shape (..., {rows[-1]}) and broadcast to {rows}, the rows, "
         f"got shape {values.shape}"
     )
 
 
 def real(name: str, value: float, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
     """A real scalar, rounded once to the dtype, as a float; arrays are refused."""
+    if isinstance(value, np.generic) and _is_float(value.dtype):
+        value = float(value)
     if not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     if type(value) is float and value.is_integer() and -(2**24) <= value <= 2**24:

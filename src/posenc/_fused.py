@@ -36,6 +36,10 @@ class Added(ABC):
     ) -> None:
         """The kernel's call: arguments as in _core.pyi."""
 
+    @abstractmethod
+    def _check_apart(self, out: Array) -> None:
+        """ValueError where ``out`` shares memory with what is added."""
+
     def _add(
         self,
         x: Array,
@@ -57,6 +61,7 @@ class Added(ABC):
         if out is None:
             out = _arrays.empty(x.shape, dtype)
         plain = _arrays.output(out, x.shape, dtype)
+        self._check_apart(plain)
         if _arrays.in_place(x, plain):
             x = plain
         elif not _arrays.kernel_ready(x):
@@ -68,6 +73,7 @@ class Added(ABC):
     def _embed(
         self,
         ids: npt.ArrayLike,
+        name: str,
         weight: Array,
         start: SupportsIndex,
         positions: npt.ArrayLike | None,
@@ -76,10 +82,10 @@ class Added(ABC):
         out: Array | None,
         workers: SupportsIndex,
     ) -> Array:
-        """`embed` for a `weight` that is an array of floats with two axes."""
+        """`embed` for a table, called `name`, that is an array of floats with two axes."""
         if weight.shape[-1] != self.d_model:
-            raise ValueError(f"weight must have last axis {self.d_model}, got shape {weight.shape}")
-        rows = _arrays.indices("ids", ids, len(weight), "rows of weight")
+            raise ValueError(f"{name} must have last axis {self.d_model}, got shape {weight.shape}")
+        rows = _arrays.indices("ids", ids, len(weight), f"rows of {name}")
         first, where = self._places(start, positions, rows.shape)
         keep = _kept(mask, rows.shape)
         dtype = weight.dtype.newbyteorder("=")
@@ -89,10 +95,14 @@ class Added(ABC):
         if out is None:
             out = _arrays.empty(shape, dtype)
         plain = _arrays.output(out, shape, dtype)
-        _arrays.apart("weight", weight, plain)
-        if not _arrays.kernel_ready(weight):
-            weight = np.array(weight, dtype, order="C")
-        self._run(plain, weight, rows, first, where, keep, factor, threads)
+        self._check_apart(plain)
+        _arrays.apart(name, weight, plain)
+        if _arrays.kernel_ready(weight):
+            self._run(plain, weight, rows, first, where, keep, factor, threads)
+        else:  # what is looked up is less than the table
+            for index in np.ndindex(rows.shape[:-1]):
+                plain[index] = weight[rows[index]]
+            self._run(plain, plain, None, first, where, keep, factor, threads)
         return out
 
     def _run(

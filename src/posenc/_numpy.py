@@ -185,7 +185,7 @@ def _halves(rows: Array, dtype: np.dtype[Any]) -> Array:
         digits, least = (11, 2.0**-14) if dtype == np.float16 else (8, 2.0**-126)
         power = (rows.view(np.uint64) & np.uint64(0x7FF << 52)).view(np.float64)
         magnet = np.maximum(power, least) * 1.5 * 2.0 ** (53 - digits)
-        rows = ((rows + magnet) - magnet).astype(np.float32)
+        rows = np.copysign((rows + magnet) - magnet, rows).astype(np.float32)
     if dtype == np.float16:
         return rows.astype(np.float16)
     bits = rows.view(np.uint32)

@@ -1,5 +1,6 @@
 """Learned absolute positions: `Learned`, over the same pass as the encodings that are computed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
@@ -46,13 +47,20 @@ class Learned(Added):
 
     weight: Array = field(repr=False)
     d_model: int = field(init=False)
+    # The same memory, in an array of which nobody else can change the shape.
+    _rows: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        weight = _arrays.embeddings(self.weight)
+        weight = _arrays.embeddings("weight", self.weight)
         if not _arrays.kernel_ready(weight):
             weight = np.array(weight, weight.dtype.newbyteorder("="), order="C")
-        object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "weight", weight.view())
         object.__setattr__(self, "d_model", weight.shape[1])
+        object.__setattr__(self, "_rows", weight.view())
+
+    def __reduce__(self) -> tuple[Callable[[Array], "Learned"], tuple[Array]]:
+        # Through the checks: memory that comes from elsewhere need not be aligned.
+        return type(self), (self.weight,)
 
     def add(
         self,
@@ -93,7 +101,9 @@ class Learned(Added):
         ValueError
             As `posenc.add` does. Nothing has been written then.
         """
-        return self._add(self._same(_arrays.addend(x)), start, positions, mask, scale, out, workers)
+        return self._add(
+            self._same("x", _arrays.addend(x)), start, positions, mask, scale, out, workers
+        )
 
     def embed(
         self,
@@ -130,31 +140,38 @@ class Learned(Added):
         TypeError, ValueError
             As `add` and `posenc.embed` do. Nothing has been written then.
         """
-        table = self._same(_arrays.embeddings(token_weight))
-        return self._embed(ids, table, start, positions, mask, scale, out, workers)
+        name = "token_weight"
+        table = self._same(name, _arrays.embeddings(name, token_weight))
+        return self._embed(ids, name, table, start, positions, mask, scale, out, workers)
 
-    def _same(self, array: Array) -> Array:
-        if array.dtype.newbyteorder("=") != self.weight.dtype:
+    def _check_apart(self, out: Array) -> None:
+        _arrays.apart("the learned positions", self._rows, out)
+
+    def _same(self, name: str, array: Array) -> Array:
+        if array.dtype.newbyteorder("=") != self._rows.dtype:
             raise TypeError(
-                f"x must have the dtype of weight, {self.weight.dtype}, got {array.dtype}"
+                f"{name} must have the dtype of the learned positions, {self._rows.dtype}, "
+                f"got {array.dtype}"
             )
         return array
 
     def _places(
         self, start: SupportsIndex, positions: npt.ArrayLike | None, rows: tuple[int, ...]
     ) -> tuple[float, Array | None]:
-        first, count = _arrays.integer("start", start), len(self.weight)
+        first, count = _arrays.integer("start", start), len(self._rows)
         if positions is None:
             if rows[-1] and not 0 <= first <= count - rows[-1]:
                 raise IndexError(
                     f"start must leave all {rows[-1]} positions at least 0 and below {count}, the "
-                    f"number of rows of weight, got {_arrays.shown(first)}"
+                    f"number of learned positions, got {_arrays.shown(first)}"
                 )
             where = np.arange(first, first + rows[-1]) if rows[-1] else np.empty(0, np.int64)
         elif first:
-            raise ValueError(f"start must be 0 where positions are given, got {start}")
+            raise ValueError(
+                f"start must be 0 where positions are given, got {_arrays.shown(first)}"
+            )
         else:
-            where = _arrays.indices("positions", positions, count, "rows of weight")
+            where = _arrays.indices("positions", positions, count, "learned positions")
         return 0.0, _arrays.spread("positions", where, rows)
 
     def _add_to(
@@ -169,5 +186,5 @@ class Learned(Added):
         scale: float,
     ) -> None:
         assert positions is not None  # of `_places`
-        table = _arrays.plain_halves(self.weight)
+        table = _arrays.plain_halves(self._rows)
         _backend.kernels.add_rows(out, x, ids, positions, mask, table, stream, scale)

@@ -268,8 +268,8 @@ class Sinusoidal(Added):
         workers: SupportsIndex = 1,
     ) -> Array:
         """``weight[ids] * scale + PE`` in one pass: `posenc.embed`, prepared."""
-        table = _arrays.embeddings(weight)
-        return self._embed(ids, table, start, positions, mask, scale, out, workers)
+        table = _arrays.embeddings("weight", weight)
+        return self._embed(ids, "weight", table, start, positions, mask, scale, out, workers)
 
     def _fill(
         self, out: Array, plain: Array, start: SupportsIndex, workers: SupportsIndex
@@ -288,9 +288,12 @@ class Sinusoidal(Added):
         if positions is None:
             return first, None
         if first:
-            raise ValueError(f"start must be 0 where positions are given, got {start}")
+            raise ValueError(f"start must be 0 where positions are given, got {first:.17g}")
         where = _arrays.positions(positions, self._encoder.limit)
         return 0.0, _arrays.spread("positions", where, rows)
+
+    def _check_apart(self, out: Array) -> None:
+        """Never: what is prepared is never handed out."""
 
     def _add_to(
         self,
@@ -514,7 +517,8 @@ def add(
         padding do. It broadcasts as `positions` do, and moves no position: see
         `posenc.positions.from_mask`.
     scale : float, default 1.0
-        Factor on `x`, rounded once to its dtype: ``sqrt(d_model)`` in the paper.
+        Factor on `x`, rounded once to its dtype, in 16 bits to float32: ``sqrt(d_model)`` in the
+        paper.
     out : ndarray, shape and dtype of `x`, optional
         Where to put the result, on the terms of `fill`; ``out=x`` works in place.
     workers, **convention
@@ -606,6 +610,6 @@ def embed(
     >>> posenc.embed([[7, 49, 7]], weight).shape
     (1, 3, 4)
     """
-    table = _arrays.embeddings(weight)
+    table = _arrays.embeddings("weight", weight)
     prepared = _prepared(_arrays.width("weight", table), convention)
-    return prepared._embed(ids, table, start, positions, mask, scale, out, workers)
+    return prepared._embed(ids, "weight", table, start, positions, mask, scale, out, workers)
