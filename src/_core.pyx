@@ -101,6 +101,8 @@ cdef enum Format:
 cdef enum:
     # Rows of a table before its anchors, and the distance of these.
     NEAR = 64
+    # Axes that an array may have.
+    MAX_AXES = 64
     # Columns whose sines and cosines are taken at a time.
     COLUMNS = 256
     # Bytes of a tile of rows that is added to every item of a batch, about: what stays in a level-1
@@ -385,6 +387,19 @@ cdef int write(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
 def instruction_sets():
     """The instruction sets beyond the baseline that this processor runs."""
     return [name for name, runs in (("avx2", runs_avx2()), ("avx512", runs_avx512())) if runs]
+
+
+def aligned(cnp.ndarray buffer not None, tuple shape not None, cnp.dtype dtype not None):
+    cdef cnp.npy_intp sizes[MAX_AXES]
+    cdef char *first = cnp.PyArray_BYTES(buffer)
+    cdef cnp.ndarray array
+    cdef int axes = len(shape), axis
+    for axis in range(axes):
+        sizes[axis] = shape[axis]
+    first += -<size_t> first % LINE
+    array = cnp.PyArray_SimpleNewFromData(axes, sizes, dtype.type_num, first)
+    cnp.set_array_base(array, buffer)
+    return array
 
 
 def tabulate(cnp.ndarray table not None, cnp.ndarray turns not None, double reach):

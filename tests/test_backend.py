@@ -132,7 +132,7 @@ def test_a_broken_core_means_a_warning_and_the_next_best(tmp_path: Path) -> None
 
 @compiled
 def test_every_backend_offers_the_same_kernels() -> None:
-    names = ("add_at_once", "tabulate", "fill", "add", "runs", "segments", "counts")
+    names = ("add_at_once", "aligned", "tabulate", "fill", "add", "runs", "segments", "counts")
     for backend in _backend.available():
         module = importlib.import_module(f"posenc.{_backend._MODULES[backend]}")
         for name in names:

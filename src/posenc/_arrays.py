@@ -10,6 +10,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from . import _backend
+
 Array = npt.NDArray[Any]
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16))
@@ -66,10 +68,8 @@ def plain_halves(array: Array) -> Array:
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """A fresh C-contiguous array whose data begins at a multiple of 64 bytes."""
-    size = math.prod(shape) * dtype.itemsize
-    buffer = np.empty(size + _ALIGNMENT, np.uint8)
-    first = -buffer.__array_interface__["data"][0] % _ALIGNMENT
-    return buffer[first : first + size].view(dtype).reshape(shape)
+    buffer = np.empty(math.prod(shape) * dtype.itemsize + _ALIGNMENT, np.uint8)
+    return _backend.kernels.aligned(buffer, shape, dtype)
 
 
 def output(

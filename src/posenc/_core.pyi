@@ -41,6 +41,11 @@ def add_at_once(
     apart, of which ``out`` is writeable; ints and a float; and one worker.
     """
 
+def aligned(
+    buffer: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    """An array over ``buffer``, from its first multiple of 64 bytes on."""
+
 def tabulate(table: npt.NDArray[np.float64], turns: npt.NDArray[np.float64], reach: float) -> None:
     """All of ``table`` (m, 2, n), and the halves in ``turns`` (4, n) of the frequencies there.
 

@@ -4,6 +4,7 @@ The same IEEE operations in the same order, so the same bits; _rows.pxi says why
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final, ParamSpec
 
@@ -45,6 +46,8 @@ _COSINE = (
     -1.135966985291976e-11,
 )
 
+# Bytes of a cache line.
+_LINE = 64
 # Rows of a table before its anchors, and the distance of these.
 _NEAR = 64
 # Pairs of a block of rows, and entries of a product: so many that NumPy's calls weigh little, so few
@@ -68,6 +71,12 @@ def _silent(kernel: Callable[P, None]) -> Callable[P, None]:
 def add_at_once(*arguments: object) -> bool:
     """Never: beside NumPy's own calls the checks in Python cost little."""
     return False
+
+
+def aligned(buffer: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    first = -buffer.__array_interface__["data"][0] % _LINE
+    size = math.prod(shape) * dtype.itemsize
+    return buffer[first : first + size].view(dtype).reshape(shape)
 
 
 @_silent
