@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
+MODULES = ["_config", "bias", "positions", "relative", "sinusoidal"]
 
 
-@pytest.mark.parametrize("name", ["posenc.sinusoidal", "posenc.positions", "posenc._config"])
+@pytest.mark.parametrize("name", [f"posenc.{module}" for module in MODULES])
 def test_examples_of_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0

@@ -3,7 +3,9 @@
 from . import positions
 from ._config import __version__, show_config
 from ._presets import presets
+from .bias import alibi_bias, alibi_slopes, t5_buckets
 from .learned import Learned
+from .relative import relative_encoding
 from .sinusoidal import Sinusoidal, add, embed, encode, fill, positional_encoding
 
 __all__ = [
@@ -11,11 +13,15 @@ __all__ = [
     "Sinusoidal",
     "__version__",
     "add",
+    "alibi_bias",
+    "alibi_slopes",
     "embed",
     "encode",
     "fill",
     "positional_encoding",
     "positions",
     "presets",
+    "relative_encoding",
     "show_config",
+    "t5_buckets",
 ]

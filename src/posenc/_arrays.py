@@ -103,6 +103,16 @@ def output(
     return np.asarray(out)
 
 
+def result(
+    out: Array | None, shape: tuple[int, ...], dtype: npt.DTypeLike | None
+) -> tuple[Array, Array]:
+    """``out``, or a fresh array of the dtype, float64 for ``None``; and the same as an ndarray."""
+    wanted = None if dtype is None else float_dtype(dtype)
+    if out is None:
+        out = empty(shape, wanted or _FLOATS[1])
+    return out, output(out, shape, wanted)
+
+
 def streams(out: Array) -> bool:
     """Whether ``out`` is to be written past the caches, as it is larger than what is left of them."""
     return out.nbytes > _STREAM

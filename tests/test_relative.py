@@ -1,0 +1,94 @@
+"""Encodings of distances."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+import reference
+from hypothesis import given
+
+import posenc
+
+ALL: Any = posenc  # past the type checker: some calls are wrong on purpose
+DTYPES = [np.dtype(t) for t in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)]
+
+
+def assert_same(got: npt.NDArray[Any], expected: npt.NDArray[Any]) -> None:
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    np.testing.assert_array_equal(got.view(np.uint8), expected.view(np.uint8))
+
+
+@given(
+    length=st.integers(0, 80) | st.integers(1000, 1100),
+    pairs=st.integers(1, 20),
+    dtype=st.sampled_from(DTYPES),
+    layout=st.sampled_from(["interleaved", "split"]),
+    workers=st.sampled_from([1, 2]),
+)
+def test_rows_are_those_of_descending_positions(
+    backend: str, length: int, pairs: int, dtype: np.dtype[Any], layout: str, workers: int
+) -> None:
+    got = posenc.relative_encoding(length, 2 * pairs, dtype=dtype, layout=layout, workers=workers)
+    where = np.arange(length - 1, -length, -1)
+    assert_same(got, posenc.encode(where, 2 * pairs, dtype=dtype, layout=layout))
+    assert got.flags.carray
+    assert not got.size or got.ctypes.data % 64 == 0
+
+
+def test_rows_are_exact(backend: str) -> None:
+    expected = reference.table([2, 1, 0, -1, -2], 6, 500.0)
+    np.testing.assert_allclose(
+        posenc.relative_encoding(3, 6, base=500.0), expected, rtol=0, atol=reference.BOUND
+    )
+
+
+def test_rows_are_those_of_fairseq(backend: str) -> None:
+    # facebookresearch/fairseq, modules/positional_encoding.py: RelPositionalEncoding
+    length, d_model = 7, 10
+    position = np.arange(length)[:, np.newaxis]
+    frequencies = np.exp(np.arange(0, d_model, 2) * -(np.log(10000.0) / d_model))
+    ahead, behind = np.empty((2, length, d_model))
+    ahead[:, 0::2], ahead[:, 1::2] = np.sin(position * frequencies), np.cos(position * frequencies)
+    behind[:, 0::2], behind[:, 1::2] = np.sin(-position * frequencies), ahead[:, 1::2]
+    expected = np.concatenate([ahead[::-1], behind[1:]])
+    got = posenc.relative_encoding(length, d_model)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_out_is_filled_where_it_lies(backend: str, dtype: np.dtype[Any]) -> None:
+    wide = np.zeros((18, 12), dtype)
+    out = wide[::2, 2:10]
+    assert posenc.relative_encoding(5, 8, out=out) is out
+    assert_same(out.copy(), posenc.relative_encoding(5, 8, dtype=dtype))
+    rest = wide.astype(np.float32)
+    rest[::2, 2:10] = 0
+    assert not rest.any()
+    for other in DTYPES:
+        if other != dtype:
+            with pytest.raises(TypeError, match="dtype"):
+                posenc.relative_encoding(5, 8, out=out, dtype=other)
+
+
+def test_bad_input_is_named(backend: str) -> None:
+    with pytest.raises(ValueError, match=r"length .* -1"):
+        posenc.relative_encoding(-1, 8)
+    with pytest.raises(TypeError, match=r"length .* 3\.0"):
+        ALL.relative_encoding(3.0, 8)
+    with pytest.raises(ValueError, match=r"d_model .* even.* 7"):
+        posenc.relative_encoding(3, 7)
+    with pytest.raises(ValueError, match=r"out .* \(5, 8\), got \(6, 8\)"):
+        posenc.relative_encoding(3, 8, out=np.empty((6, 8)))
+    with pytest.raises(ValueError, match="workers"):
+        posenc.relative_encoding(3, 8, workers=0)
+    with pytest.raises(TypeError, match="layouts"):
+        posenc.relative_encoding(3, 8, layouts="split")
+    kept = np.full((5, 8), 7.0)
+    for wrong in ({"workers": 0}, {"base": -1.0}, {"dtype": "f4"}):
+        with pytest.raises((TypeError, ValueError)):
+            ALL.relative_encoding(3, 8, out=kept, **wrong)
+    assert (kept == 7.0).all()
