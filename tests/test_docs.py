@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
-MODULES = ["_config", "bias", "positions", "relative", "sinusoidal"]
+MODULES = ["_config", "bias", "grid", "positions", "relative", "sinusoidal"]
 
 
 @pytest.mark.parametrize("name", [f"posenc.{module}" for module in MODULES])

@@ -4,6 +4,7 @@ from . import positions
 from ._config import __version__, show_config
 from ._presets import presets
 from .bias import alibi_bias, alibi_slopes, t5_buckets
+from .grid import grid_encoding
 from .learned import Learned
 from .relative import relative_encoding
 from .sinusoidal import Sinusoidal, add, embed, encode, fill, positional_encoding
@@ -18,6 +19,7 @@ __all__ = [
     "embed",
     "encode",
     "fill",
+    "grid_encoding",
     "positional_encoding",
     "positions",
     "presets",

@@ -5,6 +5,7 @@ import itertools
 import math
 import numbers
 import operator
+from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -392,3 +393,41 @@ def _merged(array: Array, leading: int) -> Array | None:
         (math.prod(shape[:leading]), *shape[leading:]),
         (strides[axes[-1]] if axes else 0, *strides[leading:]),
     )
+
+
+def sides(shape: Iterable[SupportsIndex]) -> tuple[int, ...]:
+    """The shape of a grid of one axis or more."""
+    result = tuple(integer("shape", side, least=0) for side in _several("shape", shape, "integers"))
+    if not result:
+        raise ValueError("shape must have an axis or more, got ()")
+    return result
+
+
+def permutation(name: str, values: Iterable[SupportsIndex], count: int) -> tuple[int, ...]:
+    """Each of 0 to ``count - 1`` once."""
+    result = tuple(integer(name, value) for value in _several(name, values, "integers"))
+    if sorted(result) != list(range(count)):
+        raise ValueError(
+            f"{name} must be each of {', '.join(map(str, range(count)))}, got {result}"
+        )
+    return result
+
+
+def coordinates(values: Iterable[npt.ArrayLike], shape: tuple[int, ...]) -> list[Array]:
+    """An array for each axis of a grid, with a coordinate for each point there."""
+    result = list(map(np.asarray, _several("coordinates", values, "arrays")))
+    if len(result) != len(shape):
+        raise ValueError(f"coordinates must be {len(shape)}, one for each axis, got {len(result)}")
+    for axis, (where, side) in enumerate(zip(result, shape, strict=True)):
+        if where.shape != (side,):
+            raise ValueError(
+                f"coordinates must have shape ({side},) on axis {axis}, got {where.shape}"
+            )
+    return result
+
+
+def _several(name: str, values: Iterable[Any], of: str) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(f"{name} must be a sequence of {of}, got {values!r}") from None

@@ -1,0 +1,209 @@
+"""Encodings of the points of a grid: `grid_encoding`, and how frameworks arrange them."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays
+from .sinusoidal import Array, _prepared
+
+
+class _Arrangement(NamedTuple):
+    """What a preset says.
+
+    Attributes
+    ----------
+    axes : tuple of int, optional
+        The order in which the axes have their columns, and so their number; any number without.
+    shares : tuple of int, optional
+        What part of the columns each axis has; the same without.
+    per_axis : bool
+    cut : bool
+        Whether axes get whole pairs, as many as it takes, and what is then too wide is cut.
+    coordinates : callable
+        Those of an axis of so many points.
+    layout : str
+    """
+
+    axes: tuple[int, ...] | None = None
+    shares: tuple[int, ...] | None = None
+    per_axis: bool = True
+    cut: bool = False
+    coordinates: Callable[[int], Array] = np.arange
+    layout: str = "interleaved"
+
+
+_PRESETS = {
+    "detr": _Arrangement((0, 1), coordinates=lambda side: np.arange(1, side + 1)),
+    "diffusers-2d": _Arrangement(
+        (1, 0), coordinates=lambda side: np.arange(side) / (side / 16), layout="split"
+    ),
+    "diffusers-3d": _Arrangement((0, 2, 1), shares=(2, 3, 3), layout="split"),
+    "mae": _Arrangement((1, 0), layout="split"),
+    "positional-encodings": _Arrangement(cut=True),
+    "rt-detr": _Arrangement((0, 1), layout="split"),
+    "timm": _Arrangement((0, 1), per_axis=False, layout="split"),
+}
+
+
+def grid_encoding(
+    shape: Sequence[SupportsIndex],
+    d_model: SupportsIndex,
+    *,
+    axes: Sequence[SupportsIndex] | None = None,
+    per_axis: bool = True,
+    coordinates: Sequence[npt.ArrayLike] | None = None,
+    extra_rows: SupportsIndex = 0,
+    preset: str | None = None,
+    dtype: npt.DTypeLike | None = None,
+    out: Array | None = None,
+    **convention: Any,
+) -> Array:
+    """The encodings of all points of a grid: pixels, patches, voxels or frames.
+
+    Every axis has columns of its own, which hold the sinusoidal encoding of the point's coordinate
+    on that axis, as wide as they are: `posenc.encode`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Number of points on each axis, for one axis or more: (height, width) of an image, say.
+    d_model : int
+        Number of columns, shared equally among the axes.
+    axes : sequence of int, optional
+        The order in which the axes have their columns; else that of `shape`. It moves no points.
+    per_axis : bool, default True
+        Whether the columns of an axis stand together. Else all sines of all axes come first, then
+        all cosines.
+    coordinates : sequence of array_like of bool, int or float, optional
+        For each axis of `shape` the coordinates of its points, as many as there are; else 0, 1, 2
+        and so on.
+    extra_rows : int, default 0
+        Number of rows of zeros before the points, for class tokens. Where there are any, the points
+        are rows too, the last axis fastest.
+    preset : str, optional
+        The arrangement of a framework, below.
+    dtype : {float64, float32, float16, bfloat16}, optional
+        That of `out`, else float64.
+    out : ndarray of `dtype`, optional
+        Where to put the result, on the terms of `posenc.fill`.
+    **convention
+        Keywords of `Sinusoidal`, for every axis.
+
+    Returns
+    -------
+    ndarray of `dtype`, shape shape + (d_model,) or (extra_rows + prod(shape), d_model)
+        `out`, or a fresh array as from `posenc.positional_encoding`.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type; and as `posenc.encode` does.
+    ValueError
+        If the axes do not divide `d_model` into pairs, `axes`, `coordinates` or `preset` do not fit
+        `shape`, or all sines are to come first in a layout that is not split; and as `posenc.encode`
+        does. Nothing has been written then.
+
+    Notes
+    -----
+    A preset stands for what `axes`, `coordinates` and the layout would be, unless they are given.
+
+    ====================  ==========================================================================
+    mae                   `get_2d_sincos_pos_embed` of facebookresearch/mae: (height, width), the
+                          columns of the width first, split
+    diffusers-2d          the same of huggingface/diffusers: its coordinates go up to 16 whatever the
+                          sides are, which is its ``base_size``
+    diffusers-3d          `get_3d_sincos_pos_embed` there: (frames, height, width), a quarter of the
+                          columns for the frames, then the width's and the height's, split
+    timm                  `build_sincos2d_pos_embed` of huggingface/pytorch-image-models: (height,
+                          width), all sines first
+    rt-detr               `build_2d_sinusoidal_position_embedding` of huggingface/transformers, for
+                          ViT-MAE and others too: (height, width), split
+    detr                  `PositionEmbeddingSine` of facebookresearch/detr, neither normalized nor
+                          masked: (height, width), interleaved, coordinates from 1
+    positional-encodings  of tatp22/multidim-positional-encoding: interleaved, any number of axes and
+                          any width: ``2 * ceil(d_model / (2 * axes))`` columns each, then cut
+    ====================  ==========================================================================
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import posenc
+    >>> grid = posenc.grid_encoding((3, 4), 8)
+    >>> grid.shape
+    (3, 4, 8)
+    >>> bool((grid[2, 3] == np.hstack([posenc.encode(2, 4), posenc.encode(3, 4)])).all())
+    True
+    >>> posenc.grid_encoding((3, 4), 8, preset="mae", extra_rows=1).shape
+    (13, 8)
+    """
+    sides = _arrays.sides(shape)
+    width = _arrays.integer("d_model", d_model, least=1)
+    rows = _arrays.integer("extra_rows", extra_rows, least=0)
+    arrangement = _Arrangement() if preset is None else _arrangement(preset, sides)
+    order: Sequence[int] = arrangement.axes or range(len(sides))
+    if axes is not None:
+        order = _arrays.permutation("axes", axes, len(sides))
+    parts = 1 if per_axis and arrangement.per_axis else 2
+    convention.setdefault("layout", arrangement.layout if parts == 1 else "split")
+    if parts == 2 and convention["layout"] != "split":
+        raise ValueError(
+            "layout must be 'split' where all sines come before all cosines, "
+            f"got {convention['layout']!r}"
+        )
+    widths = _widths(width, arrangement, len(sides), odd=parts == 1 and "odd" in convention)
+    if coordinates is None:
+        points = [arrangement.coordinates(side) for side in sides]
+    else:
+        points = _arrays.coordinates(coordinates, sides)
+    whole = (rows + math.prod(sides), width) if rows else (*sides, width)
+    out, plain = _arrays.result(out, whole, dtype)
+    encoded = [
+        _prepared(columns, convention).encode(where, dtype=plain.dtype)
+        for columns, where in zip(widths, points, strict=True)
+    ]
+    if rows:
+        plain[:rows] = 0
+        plain = plain[rows:].reshape(*sides, width)
+    _place(plain, encoded, order, parts)
+    return out
+
+
+def _arrangement(preset: str, sides: tuple[int, ...]) -> _Arrangement:
+    if not isinstance(preset, str) or preset not in _PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(_PRESETS)}, got {preset!r}")
+    found = _PRESETS[preset]
+    if found.axes and len(found.axes) != len(sides):
+        raise ValueError(
+            f"shape must have {len(found.axes)} axes for the preset {preset}, got {sides}"
+        )
+    return found
+
+
+def _widths(d_model: int, arrangement: _Arrangement, count: int, odd: bool) -> list[int]:
+    """The number of columns of each axis, which may be odd if ``odd``."""
+    if arrangement.cut:
+        return [2 * math.ceil(d_model / (2 * count))] * count
+    shares = arrangement.shares or (1,) * count
+    unit = sum(shares) if odd else 2 * sum(shares)
+    if d_model % unit:
+        raise ValueError(
+            f"d_model must be a multiple of {unit}, for sines and cosines on {count} axes, "
+            f"got {d_model}"
+        )
+    return [d_model // sum(shares) * share for share in shares]
+
+
+def _place(grid: Array, encoded: Sequence[Array], order: Sequence[int], parts: int) -> None:
+    """Spread the rows of each axis over the others, in as many parts, side by side."""
+    first = 0
+    for part in range(parts):
+        for axis in order:
+            size = encoded[axis].shape[1] // parts
+            columns = grid[..., first : first + size]  # fewer, or none, where they are cut
+            rows = encoded[axis][:, part * size :][:, : columns.shape[-1]]
+            columns[...] = np.expand_dims(rows, tuple(range(1, len(encoded) - axis)))
+            first += size

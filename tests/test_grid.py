@@ -1,0 +1,351 @@
+"""Grids, held against the encodings of their coordinates and what frameworks compute.
+
+No grid has equal sides: those would hide axes that are swapped (facebookresearch/mae#18).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+import reference
+from hypothesis import given
+
+import posenc
+
+Array = npt.NDArray[Any]
+ALL: Any = posenc  # past the type checker: some calls are wrong on purpose
+DTYPES = [np.dtype(t) for t in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)]
+
+
+def assert_same(got: Array, expected: Array) -> None:
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(got).view(np.uint8), np.ascontiguousarray(expected).view(np.uint8)
+    )
+
+
+def by_points(
+    coordinates: Sequence[Array],
+    width: int,
+    axes: Sequence[int],
+    per_axis: bool,
+    dtype: np.dtype[Any],
+    layout: str,
+) -> Array:
+    """Row by row, each from the encodings of a point's coordinates."""
+    shape = tuple(map(len, coordinates))
+    out = np.empty((*shape, width * len(shape)), dtype)
+    for point in np.ndindex(shape):
+        rows = [
+            posenc.encode(coordinates[axis][point[axis]], width, dtype=dtype, layout=layout)
+            for axis in axes
+        ]
+        if not per_axis:
+            rows = [row[: width // 2] for row in rows] + [row[width // 2 :] for row in rows]
+        out[point] = np.concatenate(rows)
+    return out
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> dict[str, Any]:
+    sides = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True))
+    per_axis = draw(st.booleans())
+    one = st.floats(-1e6, 1e6) | st.integers(-(10**6), 10**6)
+    return {
+        "coordinates": [
+            np.array(draw(st.lists(one, min_size=side, max_size=side)), np.float64)
+            for side in sides
+        ],
+        "width": 2 * draw(st.integers(1, 9)),
+        "axes": draw(st.permutations(range(len(sides)))),
+        "per_axis": per_axis,
+        "dtype": draw(st.sampled_from(DTYPES)),
+        "layout": draw(st.sampled_from(["split", "interleaved"])) if per_axis else "split",
+    }
+
+
+@given(grid=grids(), extra_rows=st.integers(0, 3))
+def test_points_have_the_encodings_of_their_coordinates(
+    backend: str, grid: dict[str, Any], extra_rows: int
+) -> None:
+    coordinates, width = grid["coordinates"], grid["width"]
+    shape = tuple(map(len, coordinates))
+    expected = by_points(**grid)
+    if extra_rows:
+        flat = expected.reshape(math.prod(shape), expected.shape[-1])
+        zeros = np.zeros((extra_rows, expected.shape[-1]), grid["dtype"])
+        expected = np.concatenate([zeros, flat])
+    keywords = {key: grid[key] for key in ("axes", "per_axis", "coordinates", "dtype", "layout")}
+    got = posenc.grid_encoding(shape, width * len(shape), extra_rows=extra_rows, **keywords)
+    assert_same(got, expected)
+    assert got.flags.carray
+    assert not got.size or got.ctypes.data % 64 == 0
+
+    room = np.zeros((*(2 * n for n in expected.shape[:-1]), expected.shape[-1] + 5), got.dtype)
+    steps = (slice(None, None, 2),) * (expected.ndim - 1)
+    out = room[(*steps, slice(3, -2))]
+    del keywords["dtype"]
+    width *= len(shape)
+    assert posenc.grid_encoding(shape, width, extra_rows=extra_rows, out=out, **keywords) is out
+    assert_same(out, expected)
+    out[...] = 0
+    assert not room.astype(np.float64).any()
+
+
+def test_a_grid_of_one_axis_is_a_table(backend: str) -> None:
+    assert_same(posenc.grid_encoding((5,), 6), posenc.positional_encoding(5, 6))
+    assert_same(
+        posenc.grid_encoding([np.int64(5)], np.int32(6), per_axis=False, base=500),
+        posenc.positional_encoding(5, 6, base=500, layout="split"),
+    )
+
+
+def test_values_are_exact(backend: str) -> None:
+    got = posenc.grid_encoding((2, 3), 12, coordinates=[[0.5, 7], [-1, 0, 1e6]], base=500.0)
+    rows, columns = reference.table([0.5, 7], 6, 500.0), reference.table([-1, 0, 1e6], 6, 500.0)
+    for i, j in np.ndindex(2, 3):
+        expected = np.concatenate([rows[i], columns[j]])
+        np.testing.assert_allclose(got[i, j], expected, rtol=0, atol=reference.BOUND)
+
+
+def test_rows_are_in_raster_order(backend: str) -> None:
+    # huggingface/transformers#41380: width 4 and height 3
+    got = posenc.grid_encoding((3, 4), 8, preset="mae", extra_rows=1)
+    assert not got[0].any()
+    x, y = [0, 1, 2, 3] * 3, [0] * 4 + [1] * 4 + [2] * 4
+    expected = np.hstack([posenc.encode(axis, 4, layout="split") for axis in (x, y)])
+    assert_same(got[1:], expected)
+
+
+# What the frameworks compute, restated with their steps in float64.
+
+
+def split_1d(width: int, where: Array) -> Array:
+    """`get_1d_sincos_pos_embed_from_grid` of MAE and diffusers."""
+    omega = np.arange(width // 2, dtype=np.float64)
+    omega /= width / 2.0
+    angles = np.einsum("m,d->md", where.reshape(-1), 1.0 / 10000**omega)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def split_2d(width: int, rows: Array, columns: Array) -> Array:
+    grid = np.stack(np.meshgrid(columns, rows))
+    return np.concatenate([split_1d(width // 2, grid[0]), split_1d(width // 2, grid[1])], axis=1)
+
+
+def mae(shape: tuple[int, ...], width: int) -> Array:
+    return split_2d(width, *map(np.arange, shape)).reshape(*shape, width)
+
+
+def diffusers_2d(shape: tuple[int, ...], width: int) -> Array:
+    sides = [np.arange(side) / (side / 16) / 1.0 for side in shape]
+    return split_2d(width, *sides).reshape(*shape, width)
+
+
+def diffusers_3d(shape: tuple[int, ...], width: int) -> Array:
+    frames, rows, columns = shape
+    spatial = split_2d(3 * width // 4, np.arange(rows), np.arange(columns))
+    temporal = split_1d(width // 4, np.arange(frames))
+    repeated = np.repeat(temporal[:, np.newaxis], rows * columns, axis=1)
+    spread = np.repeat(spatial[np.newaxis], frames, axis=0)
+    return np.concatenate([repeated, spread], axis=-1).reshape(*shape, width)
+
+
+def timm(shape: tuple[int, ...], width: int) -> Array:
+    bands = 1.0 / 10000.0 ** (np.arange(width // 4) / (width // 4))
+    grid = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij")).reshape(2, -1).T
+    angles = grid[:, :, np.newaxis] * bands
+    parts = np.stack([np.sin(angles), np.cos(angles)], axis=1)
+    return parts.reshape(*shape, width)
+
+
+def rt_detr(shape: tuple[int, ...], width: int) -> Array:
+    omega = 1.0 / 10000.0 ** (np.arange(width // 4) / (width // 4))
+    rows, columns = np.meshgrid(*map(np.arange, shape), indexing="ij")
+    h, w = np.outer(rows.ravel(), omega), np.outer(columns.ravel(), omega)
+    return np.concatenate([np.sin(h), np.cos(h), np.sin(w), np.cos(w)], axis=1).reshape(
+        *shape, width
+    )
+
+
+def detr(shape: tuple[int, ...], width: int) -> Array:
+    features = width // 2
+    dim_t = np.arange(features)
+    divisors = 10000 ** (2 * (dim_t // 2) / features)
+    blocks = []
+    for axis in (0, 1):
+        angles = np.ones(shape).cumsum(axis)[:, :, np.newaxis] / divisors
+        pair = np.stack([np.sin(angles[:, :, 0::2]), np.cos(angles[:, :, 1::2])], axis=3)
+        blocks.append(pair.reshape(*shape, features))
+    return np.concatenate(blocks, axis=2)
+
+
+def positional_encodings(shape: tuple[int, ...], width: int) -> Array:
+    channels = int(np.ceil(width / (2 * len(shape))) * 2)
+    frequencies = 1.0 / 10000 ** (np.arange(0, channels, 2) / channels)
+    out = np.zeros((*shape, channels * len(shape)))
+    for axis, side in enumerate(shape):
+        angles = np.einsum("i,j->ij", np.arange(side), frequencies)
+        rows = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(side, channels)
+        along = rows.reshape([-1 if i == axis else 1 for i in range(len(shape))] + [channels])
+        out[..., axis * channels : (axis + 1) * channels] = along
+    return out[..., :width]
+
+
+PEERS: list[tuple[str, Callable[[tuple[int, ...], int], Array], tuple[int, ...], int]] = [
+    *[
+        (name, peer, shape, width)
+        for name, peer in [
+            ("mae", mae),
+            ("diffusers-2d", diffusers_2d),
+            ("timm", timm),
+            ("rt-detr", rt_detr),
+            ("detr", detr),
+        ]
+        for shape, width in [((3, 4), 16), ((7, 2), 4), ((1, 9), 64), ((0, 3), 8)]
+    ],
+    *[
+        ("diffusers-3d", diffusers_3d, shape, width)
+        for shape, width in [((2, 3, 4), 16), ((5, 1, 3), 64), ((2, 7, 4), 192)]
+    ],
+    *[
+        ("positional-encodings", positional_encodings, shape, width)
+        for shape in [(5,), (3, 4), (2, 3, 4), (2, 1, 3, 4)]
+        for width in [1, 2, 3, 5, 6, 7, 10, 16, 17, 30, 64]
+    ],
+]
+
+
+@pytest.mark.parametrize(("name", "peer", "shape", "width"), PEERS)
+def test_presets_are_what_their_frameworks_compute(
+    backend: str,
+    name: str,
+    peer: Callable[[tuple[int, ...], int], Array],
+    shape: tuple[int, ...],
+    width: int,
+) -> None:
+    got = posenc.grid_encoding(shape, width, preset=name)
+    assert got.dtype == np.float64
+    expected = peer(shape, width)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13)
+    assert_same(got.astype(np.float32), posenc.grid_encoding(shape, width, preset=name, dtype="f4"))
+
+
+def test_presets_give_way_to_what_is_given(backend: str) -> None:
+    def grid(**given: Any) -> Array:
+        return posenc.grid_encoding((3, 4), 16, **given)
+
+    assert_same(grid(preset="mae", axes=(0, 1)), grid(preset="rt-detr"))
+    assert_same(grid(preset="rt-detr", per_axis=False), grid(preset="timm"))
+    assert_same(grid(preset="mae", layout="interleaved"), grid(axes=(1, 0)))
+    assert_same(grid(preset="detr", coordinates=[range(3), range(4)]), grid())
+    assert_same(grid(preset="timm", base=100.0), grid(per_axis=False, base=100.0))
+    # DETR, normalized
+    normalized = [np.arange(1, n + 1) / (n + 1e-6) * 2 * math.pi for n in (3, 4)]
+    got = grid(preset="detr", coordinates=normalized)
+    expected = np.hstack([posenc.encode(normalized[0][2], 8), posenc.encode(normalized[1][1], 8)])
+    assert_same(got[2, 1], expected)
+
+
+CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
+    (ValueError, ("d_model", "4", "2 axes", "6"), lambda: ALL.grid_encoding((3, 4), 6)),
+    (ValueError, ("d_model", "6", "8"), lambda: ALL.grid_encoding((2, 3, 4), 8)),
+    (ValueError, ("d_model", "0"), lambda: ALL.grid_encoding((3, 4), 0)),
+    (TypeError, ("d_model", "8.0"), lambda: ALL.grid_encoding((3, 4), 8.0)),
+    (TypeError, ("shape", "12"), lambda: ALL.grid_encoding(12, 8)),
+    (TypeError, ("shape", "4.0"), lambda: ALL.grid_encoding((3, 4.0), 8)),
+    (ValueError, ("shape", "()"), lambda: ALL.grid_encoding((), 8)),
+    (ValueError, ("shape", "-1"), lambda: ALL.grid_encoding((3, -1), 8)),
+    (ValueError, ("axes", "0, 1", "(0, 2)"), lambda: ALL.grid_encoding((3, 4), 8, axes=(0, 2))),
+    (ValueError, ("axes", "(0, 0)"), lambda: ALL.grid_encoding((3, 4), 8, axes=(0, 0))),
+    (ValueError, ("axes", "(0,)"), lambda: ALL.grid_encoding((3, 4), 8, axes=[0])),
+    (TypeError, ("axes", "1.0"), lambda: ALL.grid_encoding((3, 4), 8, axes=(0, 1.0))),
+    (TypeError, ("axes", "1"), lambda: ALL.grid_encoding((3, 4), 8, axes=1)),
+    (ValueError, ("extra_rows", "-1"), lambda: ALL.grid_encoding((3, 4), 8, extra_rows=-1)),
+    (TypeError, ("extra_rows", "None"), lambda: ALL.grid_encoding((3, 4), 8, extra_rows=None)),
+    (
+        ValueError,
+        ("coordinates", "2", "got 1"),
+        lambda: ALL.grid_encoding((3, 4), 8, coordinates=[[0, 1, 2]]),
+    ),
+    (
+        ValueError,
+        ("coordinates", "(4,)", "axis 1", "(3,)"),
+        lambda: ALL.grid_encoding((3, 4), 8, coordinates=[[0, 1, 2], [0, 1, 2]]),
+    ),
+    (
+        ValueError,
+        ("coordinates", "(3,)", "(3, 1)"),
+        lambda: ALL.grid_encoding((3, 4), 8, coordinates=[np.zeros((3, 1)), range(4)]),
+    ),
+    (TypeError, ("coordinates", "7"), lambda: ALL.grid_encoding((3, 4), 8, coordinates=7)),
+    (
+        ValueError,
+        ("nan",),
+        lambda: ALL.grid_encoding((1, 2), 8, coordinates=[[0], [1, math.nan]]),
+    ),
+    (ValueError, ("preset", "mae", "'vit'"), lambda: ALL.grid_encoding((3, 4), 8, preset="vit")),
+    (ValueError, ("preset", "timm", "7"), lambda: ALL.grid_encoding((3, 4), 8, preset=7)),
+    (
+        ValueError,
+        ("shape", "2 axes", "mae", "(2, 3, 4)"),
+        lambda: ALL.grid_encoding((2, 3, 4), 24, preset="mae"),
+    ),
+    (
+        ValueError,
+        ("d_model", "16", "24"),
+        lambda: ALL.grid_encoding((2, 3, 4), 24, preset="diffusers-3d"),
+    ),
+    (ValueError, ("d_model", "4", "10"), lambda: ALL.grid_encoding((3, 4), 10, preset="detr")),
+    (
+        ValueError,
+        ("layout", "split", "'interleaved'"),
+        lambda: ALL.grid_encoding((3, 4), 8, per_axis=False, layout="interleaved"),
+    ),
+    (ValueError, ("base", "-1"), lambda: ALL.grid_encoding((3, 4), 8, base=-1.0)),
+    (TypeError, ("dtype",), lambda: ALL.grid_encoding((3, 4), 8, dtype=int)),
+    (
+        TypeError,
+        ("out", "float64"),
+        lambda: ALL.grid_encoding((3, 4), 8, out=np.empty((3, 4, 8)), dtype="f4"),
+    ),
+    (
+        ValueError,
+        ("out", "(3, 4, 8)", "(4, 3, 8)"),
+        lambda: ALL.grid_encoding((3, 4), 8, out=np.empty((4, 3, 8))),
+    ),
+    (
+        ValueError,
+        ("out", "(13, 8)", "(12, 8)"),
+        lambda: ALL.grid_encoding((3, 4), 8, out=np.empty((12, 8)), extra_rows=1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "words", "call"), CASES)
+def test_bad_values_are_named(
+    error: type[Exception], words: tuple[str, ...], call: Callable[[], object]
+) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_nothing_is_written_on_an_error(backend: str) -> None:
+    out = np.full((3, 4, 8), 7.0)
+    wrong: list[dict[str, Any]] = [
+        {"coordinates": [[0, 1, 2], [0, 1, 2, math.inf]]},
+        {"base": -1.0},
+        {"dtype": "f4"},
+        {"layout": "both"},
+    ]
+    for keywords in wrong:
+        with pytest.raises((TypeError, ValueError)):
+            ALL.grid_encoding((3, 4), 8, out=out, **keywords)
+    assert (out == 7.0).all()
