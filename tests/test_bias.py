@@ -192,6 +192,8 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (ValueError, ("q_len", "-1"), lambda: ALL.alibi_bias(2, -1, 4)),
     (TypeError, ("k_len", "None"), lambda: ALL.alibi_bias(2, 3, None)),
     (TypeError, ("dtype", "int"), lambda: ALL.alibi_bias(2, 3, 4, dtype=int)),
+    (TypeError, ("causal", "'no'"), lambda: ALL.alibi_bias(2, 3, 4, causal="no")),
+    (TypeError, ("bidirectional", "None"), lambda: ALL.t5_buckets(3, 4, bidirectional=None)),
     (ValueError, ("k_len", "-1"), lambda: ALL.t5_buckets(3, -1)),
     (TypeError, ("q_len", "3.0"), lambda: ALL.t5_buckets(3.0, 3)),
     (ValueError, ("num_buckets", "4", "3"), lambda: ALL.t5_buckets(3, 3, num_buckets=3)),

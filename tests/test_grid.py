@@ -253,6 +253,29 @@ def test_presets_give_way_to_what_is_given(backend: str) -> None:
     assert_same(got[2, 1], expected)
 
 
+@pytest.mark.parametrize(
+    "convention",
+    [
+        {"odd": "trim"},
+        {"odd": "zero", "layout": "split", "shift": 1.0},
+        {"cos_first": True, "amplitude": 0.5, "freq_scale": 2 * math.pi},
+        {"frequencies": np.array([1.0, 0.3, 0.01])},
+    ],
+)
+def test_every_axis_has_the_convention(backend: str, convention: dict[str, Any]) -> None:
+    width = 5 if "odd" in convention else 6
+    got = posenc.grid_encoding((2, 3, 4), 3 * width, axes=(2, 0, 1), **convention)
+    for point in np.ndindex(2, 3, 4):
+        rows = [posenc.encode(point[axis], width, **convention) for axis in (2, 0, 1)]
+        assert_same(got[point], np.concatenate(rows))
+
+
+def test_all_cosines_may_come_first(backend: str) -> None:
+    got = posenc.grid_encoding((2, 3), 8, preset="timm", cos_first=True)
+    sines_first = posenc.grid_encoding((2, 3), 8, preset="timm")
+    assert_same(got, np.roll(sines_first, 4, axis=-1))
+
+
 CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (ValueError, ("d_model", "4", "2 axes", "6"), lambda: ALL.grid_encoding((3, 4), 6)),
     (ValueError, ("d_model", "6", "8"), lambda: ALL.grid_encoding((2, 3, 4), 8)),
@@ -267,6 +290,17 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (ValueError, ("axes", "(0,)"), lambda: ALL.grid_encoding((3, 4), 8, axes=[0])),
     (TypeError, ("axes", "1.0"), lambda: ALL.grid_encoding((3, 4), 8, axes=(0, 1.0))),
     (TypeError, ("axes", "1"), lambda: ALL.grid_encoding((3, 4), 8, axes=1)),
+    (TypeError, ("per_axis", "0"), lambda: ALL.grid_encoding((3, 4), 8, per_axis=0)),
+    (
+        ValueError,
+        ("d_model", "2", "7"),
+        lambda: ALL.grid_encoding((3, 4), 7, odd="trim"),
+    ),
+    (
+        ValueError,
+        ("d_model", "4", "6"),
+        lambda: ALL.grid_encoding((3, 4), 6, odd="trim", per_axis=False),
+    ),
     (ValueError, ("extra_rows", "-1"), lambda: ALL.grid_encoding((3, 4), 8, extra_rows=-1)),
     (TypeError, ("extra_rows", "None"), lambda: ALL.grid_encoding((3, 4), 8, extra_rows=None)),
     (

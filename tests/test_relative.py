@@ -59,6 +59,16 @@ def test_rows_are_those_of_fairseq(backend: str) -> None:
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
 
 
+def test_rows_in_other_conventions(backend: str) -> None:
+    conventions: list[dict[str, Any]] = [
+        {"odd": "trim"},
+        {"odd": "zero", "layout": "split", "shift": 1.0, "cos_first": True, "amplitude": -2.0},
+    ]
+    for convention in conventions:
+        got = posenc.relative_encoding(70, 7, **convention)
+        assert_same(got, posenc.encode(np.arange(69, -70, -1), 7, **convention))
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_out_is_filled_where_it_lies(backend: str, dtype: np.dtype[Any]) -> None:
     wide = np.zeros((18, 12), dtype)

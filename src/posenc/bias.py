@@ -98,7 +98,7 @@ def alibi_bias(
     Raises
     ------
     TypeError
-        If a number is not an integer or `dtype` no float.
+        If a number is not an integer, `causal` no bool, or `dtype` no float.
     ValueError
         If `heads` is less than 1, or a length negative.
 
@@ -110,6 +110,7 @@ def alibi_bias(
            [-0.125 , -0.0625,  0.    ]])
     """
     slopes = alibi_slopes(heads)
+    causal = _arrays.boolean("causal", causal)
     queries, keys = _lengths(q_len, k_len)
     out = _arrays.empty((len(slopes), queries, keys), _arrays.float_dtype(dtype))
     distances = _distances(queries, keys)
@@ -157,7 +158,7 @@ def t5_buckets(
     Raises
     ------
     TypeError
-        If a number is not an integer.
+        If a number is not an integer, or `bidirectional` no bool.
     ValueError
         If a length is negative, or `num_buckets` or `max_distance` is too small.
 
@@ -174,6 +175,7 @@ def t5_buckets(
            [ 2,  1,  0]])
     """
     queries, keys = _lengths(q_len, k_len)
+    bidirectional = _arrays.boolean("bidirectional", bidirectional)
     buckets = _arrays.integer("num_buckets", num_buckets, least=4 if bidirectional else 2)
     if bidirectional:
         buckets //= 2

@@ -147,7 +147,7 @@ def grid_encoding(
     order: Sequence[int] = arrangement.axes or range(len(sides))
     if axes is not None:
         order = _arrays.permutation("axes", axes, len(sides))
-    parts = 1 if per_axis and arrangement.per_axis else 2
+    parts = 1 if _arrays.boolean("per_axis", per_axis) and arrangement.per_axis else 2
     convention.setdefault("layout", arrangement.layout if parts == 1 else "split")
     if parts == 2 and convention["layout"] != "split":
         raise ValueError(
@@ -173,9 +173,7 @@ def grid_encoding(
 
 
 def _arrangement(preset: str, sides: tuple[int, ...]) -> _Arrangement:
-    if not isinstance(preset, str) or preset not in _PRESETS:
-        raise ValueError(f"preset must be one of {', '.join(_PRESETS)}, got {preset!r}")
-    found = _PRESETS[preset]
+    found = _PRESETS[_arrays.choice("preset", preset, tuple(_PRESETS))]
     if found.axes and len(found.axes) != len(sides):
         raise ValueError(
             f"shape must have {len(found.axes)} axes for the preset {preset}, got {sides}"
