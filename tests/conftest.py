@@ -17,6 +17,10 @@ hypothesis.settings.register_profile(
     max_examples=60,
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
+# For runs that repeat another on something else, --hypothesis-profile=again.
+hypothesis.settings.register_profile(
+    "again", hypothesis.settings.get_profile("posenc"), max_examples=15
+)
 hypothesis.settings.load_profile("posenc")
 
 

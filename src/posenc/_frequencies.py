@@ -61,8 +61,15 @@ def encoder(
     cos_first: bool = False,
     amplitude: float = 1.0,
 ) -> Encoder:
-    """How the rows of ``schedule(*arguments)``, one of the two below, are written."""
-    turns, rows, limit = schedule(*arguments)
+    """The rows of ``schedule(*arguments)``, one of the two below, as they are `written`."""
+    return written(schedule(*arguments), paired, cos_first, amplitude)
+
+
+def written(
+    schedule: Schedule, paired: bool, cos_first: bool = False, amplitude: float = 1.0
+) -> Encoder:
+    """How the rows of a schedule are written."""
+    turns, rows, limit = schedule
     table, offsets = rows, rows
     if amplitude != 1.0:
         table = rows * amplitude
