@@ -105,6 +105,7 @@ def test_it_is_frozen_and_picklable() -> None:
     assert repr(learned) == "Learned(d_model=8)"
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape")  # deprecated, and still there
 def test_a_new_shape_of_the_table_elsewhere_changes_nothing(backend: str) -> None:
     weight = random((100, 64), DTYPES[0])
     learned = posenc.Learned(weight)
