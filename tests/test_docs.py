@@ -2,12 +2,14 @@
 
 import doctest
 import importlib
+import re
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
-MODULES = ["_config", "bias", "grid", "positions", "relative", "sinusoidal"]
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+MODULES = ["_config", "_presets", "bias", "grid", "learned", "positions", "relative", "sinusoidal"]
 
 
 @pytest.mark.parametrize("name", [f"posenc.{module}" for module in MODULES])
@@ -35,3 +37,9 @@ def test_public_calls_are_documented_in_full() -> None:
             if name not in ("positions", "presets", "show_config"):
                 assert "Parameters\n" in text
                 assert "Raises\n" in text
+
+
+def test_the_page_of_formulas_has_every_preset() -> None:
+    page = (ROOT / "examples" / "conventions.md").read_text(encoding="utf-8")
+    presets = importlib.import_module("posenc").presets()
+    assert set(re.findall(r'of\("([^"]+)"', page)) == set(presets)

@@ -142,3 +142,30 @@ def test_stretched_rotary() -> None:
     ours = rotary.tables(300, positions=np.arange(300) / 4.0)
     for their, our in zip(theirs, ours, strict=True):
         assert_near(their, our, single_angles(299 / 4))
+
+
+def test_rotary_of_pictures() -> None:
+    """Half of the columns for the width, then half for the height."""
+    theirs = embeddings.get_2d_rotary_pos_embed(64, ((0, 0), (5, 9)), (5, 9))
+    height, width = np.indices((5, 9)).reshape(2, -1)
+    ours = axial(32, 32).tables(45, positions=[width, height])
+    for their, our in zip(theirs, ours, strict=True):
+        assert_near(their, our, single_angles(9))
+
+
+def test_rotary_of_videos() -> None:
+    theirs = embeddings.get_3d_rotary_pos_embed(64, ((0, 0), (5, 9)), (5, 9), 3)
+    positions = np.indices((3, 5, 9)).reshape(3, -1)
+    ours = axial(16, 24, 24).tables(135, positions=positions)
+    for their, our in zip(theirs, ours, strict=True):
+        assert_near(their, our, single_angles(9))
+
+
+def axial(*widths: int) -> Any:
+    """A rotation by several positions, each with columns of its own."""
+    return posenc.Rotary(
+        sum(widths),
+        layout="interleaved",
+        frequencies=np.concatenate([posenc.Rotary(width).frequencies for width in widths]),
+        axes=np.repeat(np.arange(len(widths)), np.array(widths) // 2),
+    )

@@ -31,14 +31,14 @@ def test_rotation() -> None:
     x = queries(64)
     theirs = RotaryEmbedding(64).rotate_queries_or_keys(torch.from_numpy(x)).detach()
     ours = posenc.Rotary(64, layout="interleaved").rotate(x)
-    assert_near(theirs, ours.astype(np.float64), single_angles(299))
+    assert_near(theirs, ours, single_angles(299))
 
 
 def test_rotation_of_a_part_from_a_later_position() -> None:
     x = queries(80)
     theirs = RotaryEmbedding(64).rotate_queries_or_keys(torch.from_numpy(x), offset=77).detach()
     ours = posenc.Rotary(64, layout="interleaved").rotate(x, start=77)
-    assert_near(theirs, ours.astype(np.float64), single_angles(299 + 77))
+    assert_near(theirs, ours, single_angles(299 + 77))
     assert np.array_equal(theirs[..., 64:], x[..., 64:])
 
 
@@ -47,7 +47,7 @@ def test_interpolated_rotation() -> None:
     theirs = RotaryEmbedding(64, interpolate_factor=4.0).rotate_queries_or_keys(torch.from_numpy(x))
     rotary = posenc.Rotary(64, layout="interleaved")
     ours = rotary.rotate(x, positions=np.arange(300) / 4.0)
-    assert_near(theirs.detach(), ours.astype(np.float64), single_angles(299 / 4))
+    assert_near(theirs.detach(), ours, single_angles(299 / 4))
 
 
 def test_ntk_scaled_rotation() -> None:
@@ -55,7 +55,7 @@ def test_ntk_scaled_rotation() -> None:
     theirs = RotaryEmbedding(64, theta_rescale_factor=4.0)
     ours = posenc.Rotary(64, base=10000.0 * 4.0 ** (64 / 62), layout="interleaved").rotate(x)
     turned = theirs.rotate_queries_or_keys(torch.from_numpy(x)).detach()
-    assert_near(turned, ours.astype(np.float64), single_angles(299))
+    assert_near(turned, ours, single_angles(299))
 
 
 def test_rotation_of_pixels() -> None:
@@ -67,7 +67,21 @@ def test_rotation_of_pixels() -> None:
     )
     ours = rotary.rotate(x, positions=at.double().numpy())
     turned = apply_rotary_emb(theirs(at), torch.from_numpy(x)).detach()
-    assert_near(turned, ours.astype(np.float64), single_angles(float(rotary.frequencies.max())))
+    assert_near(turned, ours, single_angles(float(rotary.frequencies.max())))
+
+
+def test_rotation_in_a_picture() -> None:
+    """The height turns the first half of the columns, the width the second, alike."""
+    theirs = RotaryEmbedding(32).get_axial_freqs(5, 9).detach().reshape(45, 64)
+    rotary = posenc.Rotary(
+        64,
+        layout="interleaved",
+        frequencies=np.tile(posenc.Rotary(32).frequencies, 2),
+        axes=np.repeat([0, 1], 16),
+    )
+    ours = rotary.tables(45, positions=np.indices((5, 9)).reshape(2, -1))
+    assert_near(theirs.cos(), ours[0], single_angles(9))
+    assert_near(theirs.sin(), ours[1], single_angles(9))
 
 
 def test_tables_of_their_frequencies() -> None:

@@ -337,7 +337,7 @@ def test_rotation_in_halves() -> None:
     rotate = model("llama").apply_rotary_pos_emb
     query = torch.from_numpy(x)
     tables = llama_rotary(64)(query, torch.arange(300)[None])
-    assert_near(rotate(query, query, *tables)[0], ours.astype(np.float64), single_angles(299))
+    assert_near(rotate(query, query, *tables)[0], ours, single_angles(299))
     exact = [torch.from_numpy(t)[None] for t in rotary.tables(300, dtype=np.float32)]
     assert np.array_equal(rotate(query, query, *exact)[0], ours)
 
@@ -351,7 +351,7 @@ def test_rotation_of_pairs() -> None:
     query = torch.from_numpy(x).transpose(1, 2)
     table = model("gptj").create_sinusoidal_positions(300, 64)
     theirs = rotate(query, *table[None].chunk(2, dim=-1)).transpose(1, 2)
-    assert_near(theirs, ours.astype(np.float64), single_angles(299))
+    assert_near(theirs, ours, single_angles(299))
     cosine, sine = (torch.from_numpy(t)[None, :, ::2] for t in rotary.tables(300, dtype=np.float32))
     assert np.array_equal(rotate(query, sine, cosine).transpose(1, 2), ours)
 
@@ -393,6 +393,20 @@ def test_axial_rotary() -> None:
         assert_near(their, our, single_angles(40))
 
 
+def test_axial_rotary_in_two_halves() -> None:
+    """As in the vision tower of Gemma 4, where each half has halves of its own."""
+    parameters = {"rope_type": "axial", "rope_theta": 100.0}
+    config = transformers.PreTrainedConfig(head_dim=64, rope_parameters=parameters)
+    positions = np.random.default_rng(7).integers(0, 40, (2, 50))
+    theirs = model("gemma4").Gemma4VisionRotaryEmbedding(config)(
+        torch.empty(0), torch.from_numpy(positions.T)[None]
+    )
+    rotary = posenc.Rotary(32, base=100.0)
+    halves = [rotary.tables(50, positions=axis) for axis in positions]
+    for their, *ours in zip(theirs, *halves, strict=True):
+        assert_near(their[0], np.concatenate(ours, axis=-1), single_angles(40))
+
+
 # Biases.
 
 
@@ -419,18 +433,24 @@ def test_alibi_bias() -> None:
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(("buckets", "farthest"), [(32, 128), (64, 256), (24, 100), (32, 1000)])
 def test_t5_buckets(bidirectional: bool, buckets: int, farthest: int) -> None:
-    """With fewer queries than keys; where float32 has an edge elsewhere, the integers decide."""
+    """Of fewer queries than keys: the last ones."""
     ours = posenc.t5_buckets(
         900, 1500, bidirectional=bidirectional, num_buckets=buckets, max_distance=farthest
     )
     distances = np.arange(1500) - np.arange(600, 1500)[:, np.newaxis]
-    theirs = model("t5").T5Attention._relative_position_bucket(
-        torch.from_numpy(distances), bidirectional, buckets, farthest
-    )
-    for distance in np.unique(distances[ours != np.asarray(theirs)]).tolist():
-        direction = buckets // 2 if bidirectional else buckets
-        exact, reach = direction // 2, abs(distance)
-        bucket = int(ours[distances == distance][0]) % direction - exact
-        # reach/exact >= (farthest/exact) ** (bucket/(direction - exact)), and not of the next
-        edges = [farthest**b * exact ** (direction - exact - b) for b in (bucket, bucket + 1)]
-        assert edges[0] <= reach ** (direction - exact) < edges[1]
+    theirs = t5(distances, bidirectional, buckets, farthest)
+    assert np.array_equal(theirs, ours)
+
+
+def test_t5_buckets_with_whole_edges() -> None:
+    """24 * (81/24)^(1/3) is 36, and 54 comes next: where logarithms in float32 are just below."""
+    ours = posenc.t5_buckets(1, 81, bidirectional=False, num_buckets=48, max_distance=81)[0]
+    theirs = t5(np.arange(-80, 1), False, 48, 81)
+    wrong = ours != theirs
+    assert np.flatnonzero(wrong[::-1]).tolist() == [36, 54]
+    assert ours[::-1][[35, 36, 53, 54]].tolist() == [31, 32, 39, 40]
+
+
+def t5(distances: Array, *arguments: Any) -> Array:
+    bucket = model("t5").T5Attention._relative_position_bucket
+    return np.asarray(bucket(torch.from_numpy(distances), *arguments))
