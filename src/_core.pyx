@@ -5,13 +5,14 @@
 This source is compiled once for each instruction set. All of them, and their twin in _numpy.py,
 do the same IEEE operations in the same order, without contraction, so all give the same bits.
 
-_rows.pxi makes a row, _runs.pxi writes many, _positions.pxi counts tokens; here is what Python
-calls.
+_rows.pxi makes a row, _runs.pxi writes many, _rotary.pxi turns pairs of columns, _positions.pxi
+counts tokens; here is what Python calls.
 """
 
 from libc.math cimport INFINITY, NAN, copysign, fabs
-from libc.stdint cimport int64_t, uint8_t, uint16_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 cimport numpy as cnp
 from cpython.float cimport PyFloat_CheckExact
@@ -76,6 +77,7 @@ cdef extern from "_vectors.h" nogil:
                             double scale, Py_ssize_t count)
     void scale_float(float *, const float *, float scale, Py_ssize_t size)
     void scale_double(double *, const double *, double scale, Py_ssize_t size)
+    void stream_copy(char *, const char *, const char *next, Py_ssize_t size)
     void stream_fence()
 
 cdef extern from "_halves.h" nogil:
@@ -87,6 +89,8 @@ cdef extern from "_halves.h" nogil:
     void scale_bfloat16(uint16_t *, const uint16_t *, float scale, Py_ssize_t size)
     void widen_float16(float *, const uint16_t *, Py_ssize_t size)
     void widen_bfloat16(float *, const uint16_t *, Py_ssize_t size)
+    void narrow_float16(uint16_t *, const float *, Py_ssize_t size)
+    void narrow_bfloat16(uint16_t *, const float *, Py_ssize_t size)
 
 ctypedef fused real:
     float
@@ -171,6 +175,13 @@ cdef inline const char *row_of(const Block *block, Py_ssize_t item, Py_ssize_t r
     if block.data is NULL:
         return NULL
     return block.data + item * block.item_stride + row * block.row_stride
+
+
+cdef size_t whole_lines(size_t size) noexcept:
+    return (size + LINE - 1) // LINE * LINE
+
+
+include "_rotary.pxi"
 
 
 # Rows that differ from item to item: in their positions, their ids or their mask.
@@ -266,10 +277,6 @@ cdef struct Workspace:
     Py_ssize_t *heads
 
 
-cdef size_t whole_lines(size_t size) noexcept:
-    return (size + LINE - 1) // LINE * LINE
-
-
 cdef const double *data_of(encoder, Py_ssize_t item) noexcept:
     return <const double *> cnp.PyArray_DATA(<cnp.ndarray> PyTuple_GET_ITEM(encoder, item))
 
@@ -301,7 +308,7 @@ cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs,
         LINE + anchor + spill + tile + runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t)))
     if space.memory is NULL:
         raise MemoryError("posenc: no memory for a few rows of scratch")
-    aligned = <char *> (<size_t> (<char *> space.memory + LINE - 1) // LINE * LINE)
+    aligned = <char *> whole_lines(<size_t> space.memory)
     e.anchor = <double *> aligned
     space.spill = aligned + anchor
     space.tile = aligned + anchor + spill if rows else NULL

@@ -89,14 +89,31 @@ static ptrdiff_t scale_and_add_wide(uint16_t *out, const uint16_t *x, const floa
     }
     return j;
 }
+static ptrdiff_t widen_wide(float *out, const uint16_t *row, ptrdiff_t size) {
+    ptrdiff_t j = 0;
+    for (; j + WIDE_HALVES <= size; j += WIDE_HALVES) VECTOR(storeu_ps)(out + j, WIDEN(row + j));
+    return j;
+}
+static ptrdiff_t narrow_wide(uint16_t *out, const float *row, ptrdiff_t size) {
+    ptrdiff_t j = 0;
+    for (; j + WIDE_HALVES <= size; j += WIDE_HALVES)
+        NARROW(out + j, VECTOR(loadu_ps)(row + j));
+    return j;
+}
 #define scale_and_add_wide_float16 scale_and_add_wide
+#define widen_wide_float16 widen_wide
+#define narrow_wide_float16 narrow_wide
 #else
 #define scale_and_add_wide_float16(out, x, row, scale, size) 0
+#define widen_wide_float16(out, row, size) 0
+#define narrow_wide_float16(out, row, size) 0
 #endif
 #define scale_and_add_wide_bfloat16(out, x, row, scale, size) 0
+#define widen_wide_bfloat16(out, row, size) 0
+#define narrow_wide_bfloat16(out, row, size) 0
 
 /* Rows in double to halves: what was rounded before is exact in float, and in what follows. Sums
- * x * scale + row, and products, in float; out may be x. And halves to float. */
+ * x * scale + row, and products, in float; out may be x. And halves to float and back. */
 #define DEFINE_HALVES(format, digits, least)                                                       \
     static void round_##format(uint16_t *restrict out, const double *restrict row,                 \
                                ptrdiff_t size) {                                                   \
@@ -118,7 +135,13 @@ static ptrdiff_t scale_and_add_wide(uint16_t *out, const uint16_t *x, const floa
     }                                                                                              \
     static void widen_##format(float *restrict out, const uint16_t *restrict row,                  \
                                ptrdiff_t size) {                                                   \
-        for (ptrdiff_t j = 0; j < size; j++) out[j] = from_##format(row[j]);                       \
+        for (ptrdiff_t j = widen_wide_##format(out, row, size); j < size; j++)                     \
+            out[j] = from_##format(row[j]);                                                        \
+    }                                                                                              \
+    static void narrow_##format(uint16_t *restrict out, const float *restrict row,                 \
+                                ptrdiff_t size) {                                                  \
+        for (ptrdiff_t j = narrow_wide_##format(out, row, size); j < size; j++)                    \
+            out[j] = to_##format(row[j]);                                                          \
     }
 DEFINE_HALVES(float16, 11, 6.103515625e-05)         /* 2^-14 */
 DEFINE_HALVES(bfloat16, 8, 1.1754943508222875e-38) /* 2^-126 */

@@ -6,6 +6,7 @@
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__FMA__)
 /* a * b - product, exactly: the same double as Dekker's where nothing underflows. */
@@ -229,6 +230,18 @@ DEFINE_TURN(double, doubles, pd)
 DEFINE_STREAM_ADD(float, floats, ps)
 DEFINE_STREAM_ADD(double, doubles, pd)
 
+/* A row past the caches; `next` will be read as it was made. */
+static void stream_copy(char *out, const char *row, const char *next, ptrdiff_t size) {
+    ptrdiff_t j = (ptrdiff_t)(-(uintptr_t)out % LINE);
+    if (j > size) j = size;
+    memcpy(out, row, (size_t)j);
+    for (; j + (ptrdiff_t)sizeof(floats) <= size; j += sizeof(floats)) {
+        _mm_prefetch(next + j, _MM_HINT_T0);
+        VECTOR(stream_ps)((float *)(out + j), VECTOR(loadu_ps)((const float *)(row + j)));
+    }
+    memcpy(out + j, row + j, (size_t)(size - j));
+}
+
 static inline void stream_fence(void) { _mm_sfence(); }
 
 #else
@@ -238,6 +251,7 @@ static const Range NONE = {0, 0};
 #define turn_double(plus, minus, anchor, offset, n, scale, paired, stream) NONE
 #define stream_add_float(out, x, next, row, scale, count) NONE
 #define stream_add_double(out, x, next, row, scale, count) NONE
+#define stream_copy(out, row, next, size) memcpy(out, row, (size_t)(size))
 #define stream_fence()
 
 #endif

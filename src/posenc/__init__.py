@@ -7,10 +7,12 @@ from .bias import alibi_bias, alibi_slopes, t5_buckets
 from .grid import grid_encoding
 from .learned import Learned
 from .relative import relative_encoding
+from .rotary import Rotary
 from .sinusoidal import Sinusoidal, add, embed, encode, fill, positional_encoding
 
 __all__ = [
     "Learned",
+    "Rotary",
     "Sinusoidal",
     "__version__",
     "add",

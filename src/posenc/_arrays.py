@@ -5,6 +5,7 @@ import itertools
 import math
 import numbers
 import operator
+from collections.abc import Mapping
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
@@ -174,7 +175,7 @@ def in_place(x: Array, out: Array) -> bool:
     """Whether ``out`` is ``x``; ValueError where they share memory in any other way."""
     if x is out:
         return True
-    if not _shared(x, out):
+    if not overlap(x, out):
         return False
     if (
         x.dtype == out.dtype
@@ -188,13 +189,35 @@ def in_place(x: Array, out: Array) -> bool:
     raise ValueError("out must be x itself or share no memory with it, got a partial overlap")
 
 
+def beside(
+    x: Array, out: Array | None, read: Mapping[str, Array] | None = None
+) -> tuple[Array, Array, Array]:
+    """``out`` for an ``x``, fresh unless given; the same as an ndarray; ``x`` as the kernels read it.
+
+    It shares no memory with what else is ``read``, by name. An ``x`` that the kernels cannot read is
+    copied to it, so this comes after all other checks.
+    """
+    dtype = x.dtype.newbyteorder("=")
+    if out is None:
+        out = empty(x.shape, dtype)
+    plain = output(out, x.shape, dtype)
+    for name, array in (read or {}).items():
+        apart(name, array, plain)
+    if in_place(x, plain):
+        return out, plain, plain
+    if kernel_ready(x):
+        return out, plain, x
+    np.copyto(plain, x)
+    return out, plain, plain
+
+
 def apart(name: str, array: Array, out: Array) -> None:
     """ValueError where ``out`` shares memory with an array that is read at will."""
-    if _shared(array, out):
+    if overlap(array, out):
         raise ValueError(f"out must share no memory with {name}, got an overlap")
 
 
-def _shared(a: Array, b: Array) -> bool:
+def overlap(a: Array, b: Array) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
@@ -293,6 +316,18 @@ def start(first: SupportsIndex, length: int, limit: float) -> float:
     return float(result)
 
 
+def places(
+    first: SupportsIndex, values: npt.ArrayLike | None, length: int, limit: float
+) -> tuple[float, npt.NDArray[np.float64] | None]:
+    """`start` of ``length`` rows and None, or 0 and `positions`: never both."""
+    begin = start(first, length, limit)
+    if values is None:
+        return begin, None
+    if begin:
+        raise ValueError(f"start must be 0 where positions are given, got {first}")
+    return 0.0, positions(values, limit)
+
+
 def shown(number: Any) -> str:
     """A number for a message; Python refuses to print integers of thousands of digits."""
     if isinstance(number, int) and number.bit_length() > 1000:
@@ -311,7 +346,7 @@ def spread(name: str, values: Array, rows: tuple[int, ...]) -> Array:
     )
 
 
-def real(name: str, value: float, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
+def real(name: str, value: float | None, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
     """A real scalar, rounded once to the dtype, as a float; arrays are refused."""
     if isinstance(value, np.generic) and _is_float(value.dtype):
         value = float(value)
@@ -385,6 +420,8 @@ def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:
 def _merged(array: Array, leading: int) -> Array | None:
     """A view with a single axis in place of the ``leading`` first, where there is one."""
     shape, strides = array.shape, array.strides
+    if array.flags.c_contiguous:  # which is much quicker
+        return array.reshape(math.prod(shape[:leading]), *shape[leading:])
     axes = [i for i in range(leading) if shape[i] > 1]
     if any(strides[i] != strides[j] * shape[j] for i, j in itertools.pairwise(axes)):
         return None

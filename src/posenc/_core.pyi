@@ -89,6 +89,26 @@ def add_rows(
     beside 16 bits of float32.
     """
 
+def turn_pairs(
+    out: npt.NDArray[Any],
+    x: npt.NDArray[Any],
+    rows: npt.NDArray[Any],
+    paired: bool,
+    stream: bool,
+) -> None:
+    """Pairs (a, b) of ``x`` as (a * c - b * s, b * c + a * s), further columns as they are.
+
+    ``out`` and ``x`` have shape (batch, length, width); ``rows`` has (batch / k, length,
+    2 * n), each item for k of ``x`` in turn, and 2 * n <= width: n sines s, then n cosines c, in
+    the dtype, float32 for 16 bits. The columns of a pair are beside each other if ``paired``, else n apart. Each operation
+    is rounded in the dtype of ``rows``, and 16 bits once more at the end.
+    """
+
+def repeat_pairs(out: npt.NDArray[Any], values: npt.NDArray[Any], paired: bool) -> None:
+    """``values`` (batch, length, n) in both columns of the pairs of ``out`` (batch, length, 2 * n),
+    both of one dtype of the four.
+    """
+
 def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
     """``out`` (sum(lengths),) counts 0, 1, ... for each of ``lengths`` (m,), which are not negative."""
 

@@ -106,6 +106,26 @@ def explicit(frequencies: tuple[float, ...]) -> Schedule:
         raise ValueError(f"frequencies must be smaller, got {max(map(abs, frequencies))}") from None
 
 
+@functools.lru_cache(maxsize=8)
+def radians(base: float, count: int) -> npt.NDArray[np.float64]:
+    """The doubles nearest to ``base ** (-i / count)``, read-only: without libm, so everywhere."""
+    turns = geometric(base, count).turns
+    context = _EXACT.copy()  # for this thread alone
+    exact = decimal.Decimal.from_float  # the constructor would leave a flag in the caller's context
+    sums = [context.add(exact(hi), exact(lo)) for hi, lo in turns[[0, 3]].T.tolist()]
+    result = np.array([float(context.divide(total, _PER_RADIAN)) for total in sums])
+    result.flags.writeable = False
+    return result
+
+
+def part(schedule: Schedule, columns: npt.NDArray[np.intp]) -> Schedule:
+    """The schedule of some of its frequencies."""
+    turns, table, limit = schedule
+    chosen = _arrays.empty((len(table), 2, len(columns)), table.dtype)
+    np.take(table, columns, axis=2, out=chosen)
+    return Schedule(np.ascontiguousarray(turns[:, columns]), chosen, limit)
+
+
 def _schedule(nearest: list[float], left: list[float]) -> Schedule:
     fastest = max(map(abs, nearest))
     if fastest > _LARGEST_SPLIT:

@@ -37,8 +37,8 @@ class Added(ABC):
         """The kernel's call: arguments as in _core.pyi."""
 
     @abstractmethod
-    def _check_apart(self, out: Array) -> None:
-        """ValueError where ``out`` shares memory with what is added."""
+    def _read(self) -> dict[str, Array]:
+        """What is read at will, and no result may be written to, by name."""
 
     def _add(
         self,
@@ -55,18 +55,9 @@ class Added(ABC):
             raise ValueError(f"x must have last axis {self.d_model}, got shape {x.shape}")
         first, where = self._places(start, positions, x.shape[:-1])
         keep = _kept(mask, x.shape[:-1])
-        dtype = x.dtype.newbyteorder("=")
-        factor = _arrays.real("scale", scale, _arrays.working(dtype))
+        factor = _arrays.real("scale", scale, _arrays.working(x.dtype.newbyteorder("=")))
         threads = _workers.count(workers)
-        if out is None:
-            out = _arrays.empty(x.shape, dtype)
-        plain = _arrays.output(out, x.shape, dtype)
-        self._check_apart(plain)
-        if _arrays.in_place(x, plain):
-            x = plain
-        elif not _arrays.kernel_ready(x):
-            np.copyto(plain, x)
-            x = plain
+        out, plain, x = _arrays.beside(x, out, self._read())
         self._run(plain, x, None, first, where, keep, factor, threads)
         return out
 
@@ -95,8 +86,8 @@ class Added(ABC):
         if out is None:
             out = _arrays.empty(shape, dtype)
         plain = _arrays.output(out, shape, dtype)
-        self._check_apart(plain)
-        _arrays.apart(name, weight, plain)
+        for read, array in {**self._read(), name: weight}.items():
+            _arrays.apart(read, array, plain)
         if _arrays.kernel_ready(weight):
             self._run(plain, weight, rows, first, where, keep, factor, threads)
         else:  # what is looked up is less than the table

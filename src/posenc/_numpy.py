@@ -147,6 +147,33 @@ def add_rows(
             _add(out, x, ids, tile, mask, scale, item, block)
 
 
+@_silent
+def turn_pairs(out: Array, x: Array, rows: Array, paired: bool, stream: bool) -> None:
+    turned = rows.shape[2]
+    n = turned // 2
+    first, second = _columns(n, paired)
+    each = len(out) // len(rows)
+    for block in _blocks(out.shape[1], n):
+        for item, (to, source) in enumerate(zip(out[:, block], x[:, block], strict=True)):
+            sines, cosines = np.split(rows[item // each, block], 2, axis=1)
+            a, b = _whole(source[:, first]), _whole(source[:, second])
+            turned_a, turned_b = a * cosines - b * sines, b * cosines + a * sines
+            to[:, first], to[:, second] = _as(to.dtype, turned_a), _as(to.dtype, turned_b)
+            to[:, turned:] = source[:, turned:]
+
+
+def repeat_pairs(out: Array, values: Array, paired: bool) -> None:
+    for columns in _columns(values.shape[2], paired):
+        out[..., columns] = values
+
+
+def _columns(n: int, paired: bool) -> tuple[slice, slice]:
+    """The first and the second columns of n pairs."""
+    if paired:
+        return slice(0, 2 * n, 2), slice(1, 2 * n, 2)
+    return slice(0, n), slice(n, 2 * n)
+
+
 def _add(
     out: Array,
     x: Array,
@@ -183,6 +210,11 @@ def _whole(rows: Array) -> Array:
     if rows.dtype == np.uint16:
         return (rows.astype(np.uint32) << 16).view(np.float32)
     return rows.astype(_working(rows.dtype), copy=False)
+
+
+def _as(dtype: np.dtype[Any], rows: Array) -> Array:
+    """Rows as they are, or where the dtype has 16 bits rounded to it."""
+    return rows if dtype.itemsize > 2 else _halves(rows, dtype)
 
 
 def _halves(rows: Array, dtype: np.dtype[Any]) -> Array:

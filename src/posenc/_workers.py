@@ -47,7 +47,7 @@ def run(
     limit = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
     row_step = max(limit // (items * row_bytes) // _ROWS, 1) * _ROWS
     item_step = max(limit // (min(row_step, rows) * row_bytes), 1)
-    pieces = itertools.product(range(batches), _slices(items, item_step), _slices(rows, row_step))
+    pieces = itertools.product(range(batches), slices(items, item_step), slices(rows, row_step))
     if workers <= 1:
         for piece in pieces:
             work(*piece)
@@ -55,7 +55,8 @@ def run(
         _share(work, deque(pieces), workers)
 
 
-def _slices(length: int, step: int) -> list[slice]:
+def slices(length: int, step: int) -> list[slice]:
+    """What covers `length` things, `step` at a time."""
     return [slice(first, min(first + step, length)) for first in range(0, length, step)]
 
 

@@ -284,16 +284,11 @@ class Sinusoidal(Added):
     def _places(
         self, start: SupportsIndex, positions: npt.ArrayLike | None, rows: tuple[int, ...]
     ) -> tuple[float, Array | None]:
-        first = _arrays.start(start, rows[-1], self._encoder.limit)
-        if positions is None:
-            return first, None
-        if first:
-            raise ValueError(f"start must be 0 where positions are given, got {first:.17g}")
-        where = _arrays.positions(positions, self._encoder.limit)
-        return 0.0, _arrays.spread("positions", where, rows)
+        first, where = _arrays.places(start, positions, rows[-1], self._encoder.limit)
+        return first, None if where is None else _arrays.spread("positions", where, rows)
 
-    def _check_apart(self, out: Array) -> None:
-        """Never: what is prepared is never handed out."""
+    def _read(self) -> dict[str, Array]:
+        return {}  # what is prepared is never handed out
 
     def _add_to(
         self,

@@ -1,0 +1,108 @@
+# How pairs of columns are turned: by rows of their sines and then their cosines.
+
+cdef extern from "_pairs.h" nogil:
+    void turn_split_float(float *, const float *, const float *, const float *, Py_ssize_t n)
+    void turn_split_double(double *, const double *, const double *, const double *, Py_ssize_t n)
+    void turn_paired_float(float *, const float *, const float *, const float *, Py_ssize_t n)
+    void turn_paired_double(double *, const double *, const double *, const double *, Py_ssize_t n)
+    void repeat_paired_16(uint16_t *, const uint16_t *, Py_ssize_t n)
+    void repeat_paired_32(uint32_t *, const uint32_t *, Py_ssize_t n)
+    void repeat_paired_64(uint64_t *, const uint64_t *, Py_ssize_t n)
+
+
+cdef inline void turn_columns(real *out, const real *x, const real *row, Py_ssize_t n,
+                              bint paired) noexcept nogil:
+    if real is float:
+        if paired:
+            turn_paired_float(out, x, row, row + n, n)
+        else:
+            turn_split_float(out, x, row, row + n, n)
+    else:
+        if paired:
+            turn_paired_double(out, x, row, row + n, n)
+        else:
+            turn_split_double(out, x, row, row + n, n)
+
+
+# The first 2 * n columns of a row; halves in float, for which there is room in `wide`.
+cdef inline void turn_row(char *out, const char *x, const real *row, Py_ssize_t n, bint paired,
+                          Format format, real *wide) noexcept nogil:
+    if real is float and format == FLOAT16:
+        widen_float16(wide, <const uint16_t *> x, 2 * n)
+        turn_columns(wide, wide, row, n, paired)
+        narrow_float16(<uint16_t *> out, wide, 2 * n)
+    elif real is float and format == BFLOAT16:
+        widen_bfloat16(wide, <const uint16_t *> x, 2 * n)
+        turn_columns(wide, wide, row, n, paired)
+        narrow_bfloat16(<uint16_t *> out, wide, 2 * n)
+    else:
+        turn_columns(<real *> out, <const real *> x, row, n, paired)
+
+
+# Past the caches, rows are made in `scratch`, which holds one.
+cdef void turn_block(const Block *out, const Block *x, const Block *rows, bint paired,
+                     Format format, real *wide, char *scratch) noexcept nogil:
+    cdef Py_ssize_t size = out.width * out.itemsize, turned = rows.width * out.itemsize
+    cdef Py_ssize_t each = out.items // max(rows.items, 1), item, row
+    cdef const char *source
+    cdef char *target
+    cdef char *made
+    for item in range(out.items):
+        for row in range(out.rows):
+            source = row_of(x, item, row)
+            target = <char *> row_of(out, item, row)
+            made = target if scratch is NULL or target == source else scratch
+            turn_row(made, source, <const real *> row_of(rows, item // each, row),
+                     rows.width // 2, paired, format, wide)
+            if turned < size and made != source:
+                memcpy(made + turned, source + turned, size - turned)
+            if made != target:
+                stream_copy(target, made, source + AHEAD, size)
+
+
+def turn_pairs(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray rows not None,
+               bint paired, bint stream):
+    cdef Block to = block_of(out), source = block_of(x), by = block_of(rows)
+    cdef Format format = format_of(out)
+    cdef bint double = by.itemsize == sizeof(double)
+    cdef size_t row = whole_lines(to.width * to.itemsize)
+    cdef void *memory = malloc(LINE + row + by.width * sizeof(float))
+    cdef char *scratch = <char *> whole_lines(<size_t> memory)
+    cdef void *wide = scratch + row
+    if memory is NULL:
+        raise MemoryError("posenc: no memory for a row of scratch")
+    if not stream:
+        scratch = NULL
+    with nogil:
+        if double:
+            turn_block(&to, &source, &by, paired, format, <double *> wide, scratch)
+        else:
+            turn_block(&to, &source, &by, paired, format, <float *> wide, scratch)
+        if stream:
+            stream_fence()
+    free(memory)
+
+
+cdef void repeat_block(const Block *out, const Block *values, bint paired) noexcept nogil:
+    cdef Py_ssize_t n = values.width, half = n * out.itemsize, item, row
+    cdef const char *source
+    cdef char *target
+    for item in range(out.items):
+        for row in range(out.rows):
+            source = row_of(values, item, row)
+            target = <char *> row_of(out, item, row)
+            if not paired:
+                memcpy(target, source, half)
+                memcpy(target + half, source, half)
+            elif out.itemsize == 2:
+                repeat_paired_16(<uint16_t *> target, <const uint16_t *> source, n)
+            elif out.itemsize == 4:
+                repeat_paired_32(<uint32_t *> target, <const uint32_t *> source, n)
+            else:
+                repeat_paired_64(<uint64_t *> target, <const uint64_t *> source, n)
+
+
+def repeat_pairs(cnp.ndarray out not None, cnp.ndarray values not None, bint paired):
+    cdef Block to = block_of(out), source = block_of(values)
+    with nogil:
+        repeat_block(&to, &source, paired)

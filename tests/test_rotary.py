@@ -1,0 +1,544 @@
+"""`Rotary`: tables, and rotations to the bits of NumPy's expression."""
+
+import decimal
+import pickle
+from typing import Any
+
+import cloudpickle
+import hypothesis.strategies as st
+import ml_dtypes
+import mpmath
+import numpy as np
+import numpy.typing as npt
+import pytest
+import reference
+from hypothesis import given
+
+import posenc
+from posenc import _arrays
+
+Array = npt.NDArray[Any]
+
+DTYPES: list[np.dtype[Any]] = [
+    np.dtype(t) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+]
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+every_layout = pytest.mark.parametrize("layout", ["half", "interleaved"])
+
+
+def random(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
+
+
+def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def pairs(array: Array, dim: int, layout: str) -> tuple[Array, Array]:
+    """The first and the second columns of all pairs."""
+    if layout == "half":
+        return array[..., : dim // 2], array[..., dim // 2 : dim]
+    return array[..., 0:dim:2], array[..., 1:dim:2]
+
+
+def rotated(x: Array, cos: Array, sin: Array, layout: str) -> Array:
+    """NumPy's expression; tables in the dtype that is worked in."""
+    dim = cos.shape[-1]
+    wide = x.astype(cos.dtype)
+    result = wide.copy()
+    (a, b), (c, _), (s, _) = (pairs(table, dim, layout) for table in (wide, cos, sin))
+    first, second = pairs(result, dim, layout)
+    first[...] = a * c - b * s
+    second[...] = b * c + a * s
+    return result.astype(x.dtype)
+
+
+def assert_same(got: Array, expected: Array) -> None:
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(got).view(np.uint8), np.ascontiguousarray(expected).view(np.uint8)
+    )
+
+
+# Tables
+
+
+@every_layout
+@given(
+    dim=st.integers(1, 20).map(lambda n: 2 * n),
+    length=st.integers(0, 150),
+    start=st.integers(-(2**40), 2**40) | st.integers(-200, 200),
+)
+def test_tables_are_the_rows_of_the_encoding(
+    backend: str, layout: str, dim: int, length: int, start: int
+) -> None:
+    cos, sin = posenc.Rotary(dim, layout=layout).tables(length, start=start)  # type: ignore[arg-type]
+    rows = posenc.Sinusoidal(dim, layout="split").table(length, start=start)
+    for table, values in ((sin, rows[:, : dim // 2]), (cos, rows[:, dim // 2 :])):
+        assert table.flags.c_contiguous
+        for columns in pairs(table, dim, layout):
+            assert_same(columns, values)
+
+
+@every_dtype
+def test_attention_multiplies_before_the_rounding(backend: str, dtype: np.dtype[Any]) -> None:
+    cos, sin = posenc.Rotary(10).tables(500, start=-100)
+    digits, least = {"float32": (24, -126), "float64": (53, -1022), "float16": (11, -14)}.get(
+        str(dtype), (8, -126)
+    )
+    for attention in (1.0, 1.2772588722239782):
+        tables = posenc.Rotary(10, attention=attention).tables(500, start=-100, dtype=dtype)
+        for got, exact in zip(tables, (cos, sin), strict=True):
+            assert got.dtype == dtype
+            expected = [reference.rounded(v, digits, least) for v in (exact * attention).flat]
+            np.testing.assert_array_equal(got.astype(np.float64).ravel(), expected)
+
+
+@pytest.mark.parametrize("position", [-1, 355, 4096, 2**24 + 1, 2**31, -(2**53), 0.75, -1e6 - 0.5])
+def test_tables_are_exact_at_any_position(backend: str, position: float) -> None:
+    cos, sin = posenc.Rotary(16, base=5e5).tables(positions=[position])
+    for pair in range(8):
+        exact = reference.sine_cosine(position, 16, 5e5, pair)
+        for got, value in zip((sin[0, pair], cos[0, 8 + pair]), exact, strict=True):
+            assert reference.error(got, value) <= reference.BOUND
+
+
+def test_given_frequencies_are_taken_as_exact(backend: str) -> None:
+    given = [1.0, 0.1, -3.7, 0.0]
+    rotary = posenc.Rotary(8, frequencies=given)
+    np.testing.assert_array_equal(rotary.frequencies, given)
+    positions = [0, 1, -7, 123456789, 2**50 + 1, 0.3]
+    cos, sin = rotary.tables(positions=positions)
+    for row, position in enumerate(positions):
+        for pair, frequency in enumerate(given):
+            cosine, sine = mpmath.cos_sin(mpmath.mpf(position) * mpmath.mpf(frequency))
+            assert reference.error(cos[row, pair], cosine) <= reference.BOUND
+            assert reference.error(sin[row, 4 + pair], sine) <= reference.BOUND
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (2, 3, 4), (2, 0)])
+def test_tables_of_positions_of_any_shape(backend: str, shape: tuple[int, ...]) -> None:
+    positions = np.random.default_rng(0).integers(-3000, 3000, shape)
+    rotary = posenc.Rotary(6)
+    cos, sin = rotary.tables(positions=positions)
+    encoded = posenc.encode(positions, 6, layout="split")
+    assert_same(sin[..., :3], encoded[..., :3])
+    assert_same(cos[..., 3:], encoded[..., 3:])
+    out = np.zeros((*shape, 6), np.float32), np.zeros((*shape, 8), np.float32)[..., 1:7]
+    got = rotary.tables(positions=positions, out=out)
+    assert got[0] is out[0]
+    assert got[1] is out[1]
+    assert_same(np.array(got), np.array([cos, sin]).astype(np.float32))
+    # as one cache of cosines, then sines
+    both = np.zeros((*shape, 12), np.float64)
+    rotary.tables(positions=positions, out=(both[..., :6], both[..., 6:]))
+    assert_same(both, np.concatenate([cos, sin], axis=-1))
+    if shape:
+        assert_same(rotary.tables(shape[-1], positions=positions)[0], cos)
+
+
+# A table of 4096 rows, and the next two: vllm-project/vllm#55910, sgl-project/sglang#10788.
+def test_no_position_is_beyond_a_table(backend: str) -> None:
+    cos, sin = posenc.Rotary(4).tables(2, start=4096)
+    row = [sin[0, 0], cos[0, 0], sin[0, 1], cos[0, 1]]
+    np.testing.assert_allclose(row, [-0.594641988, 0.803990613, -0.119012747, -0.992892726], 1e-8)
+
+
+# Rotations
+
+
+@every_dtype
+@every_layout
+@given(
+    lead=st.sampled_from([(), (1,), (3,), (2, 3)]),
+    length=st.integers(0, 150),
+    dim=st.integers(1, 40).map(lambda n: 2 * n),
+    rest=st.integers(0, 5),
+    start=st.integers(-200, 2**40),
+    attention=st.sampled_from([1.0, 1.3689]),
+)
+def test_rotations_have_the_bits_of_the_expression(
+    backend: str,
+    dtype: np.dtype[Any],
+    layout: Any,
+    lead: tuple[int, ...],
+    length: int,
+    dim: int,
+    rest: int,
+    start: int,
+    attention: float,
+) -> None:
+    rotary = posenc.Rotary(dim, layout=layout, attention=attention)
+    x = random((*lead, length, dim + rest), dtype)
+    cos, sin = rotary.tables(length, start=start, dtype=working(dtype))
+    expected = rotated(x, cos, sin, layout)
+    assert_same(rotary.rotate(x, start=start), expected)
+    assert_same(rotary.rotate(x, start=start, inverse=True), rotated(x, cos, -sin, layout))
+    out = np.zeros((*lead, length, dim + rest + 3), dtype)[..., 1 : dim + rest + 1]
+    assert rotary.rotate(x, start=start, out=out) is out
+    assert_same(out, expected)
+    assert rotary.rotate(x, start=start, out=x) is x
+    assert_same(x, expected)
+
+
+@every_dtype
+@every_layout
+def test_positions_of_every_allowed_shape(backend: str, dtype: np.dtype[Any], layout: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = random((3, 4, 200, 18), dtype)
+    rotary = posenc.Rotary(16, layout=layout)
+    counted = np.broadcast_to(np.arange(200) + 7, (3, 1, 200))
+    assert_same(rotary.rotate(x, positions=counted), rotary.rotate(x, start=7))
+    shapes = [(200,), (3, 1, 200), (1, 4, 200), (3, 4, 200), (1, 1, 200)]
+    for positions in [rng.integers(-5000, 5000, shape) for shape in shapes] + [
+        rng.random((3, 1, 200)) * 1e5
+    ]:
+        cos, sin = rotary.tables(positions=positions, dtype=working(dtype))
+        expected = rotated(x, cos, sin, layout)
+        assert_same(rotary.rotate(x, positions=positions), expected)
+        y = x.copy()
+        assert_same(rotary.rotate(y, positions=positions, out=y, workers=2), expected)
+
+
+@every_layout
+@pytest.mark.parametrize("tile", [1, 1 << 12, 1 << 18])
+def test_heads_share_the_positions_of_their_sequence(
+    backend: str, layout: Any, tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posenc.rotary, "_TILE", tile)
+    rng = np.random.default_rng(0)
+    rotary = posenc.Rotary(16, layout=layout)
+    x = random((30, 2, 3, 5, 16), DTYPES[0])
+    for shape in [(30, 1, 1, 5), (30, 2, 1, 5), (1, 2, 1, 5), (30, 1, 3, 5), (30, 2, 3, 5)]:
+        positions = rng.integers(0, 5000, shape)
+        cos, sin = rotary.tables(positions=positions, dtype=np.float32)
+        expected = rotated(x, cos, sin, layout)
+        assert_same(rotary.rotate(x, positions=positions), expected)
+        swapped = np.ascontiguousarray(x.swapaxes(2, 3)).swapaxes(2, 3)
+        assert_same(rotary.rotate(swapped, positions=positions, workers=2), expected)
+    big = np.tile(x, (1, 1, 40, 40, 1))
+    positions = rng.integers(0, 5000, (30, 1, 1, 200))
+    one = rotary.rotate(big, positions=positions)
+    assert_same(rotary.rotate(big, positions=positions, workers=3), one)
+
+
+def test_positions_are_never_fewer_by_guess(backend: str) -> None:
+    rotary = posenc.Rotary(4)
+    x = np.zeros((5, 5, 5, 4))
+    for shape in [(5, 5), (1,), (5, 5, 1), (1, 5, 5, 5), (), (4,)]:
+        with pytest.raises(ValueError, match="positions"):
+            rotary.rotate(x, positions=np.zeros(shape))
+
+
+@every_dtype
+@every_layout
+def test_x_may_be_strided_swapped_misaligned_and_read_only(
+    backend: str, dtype: np.dtype[Any], layout: Any
+) -> None:
+    rotary = posenc.Rotary(8, layout=layout)
+    x = random((2, 3, 70, 12), dtype)
+    expected = rotary.rotate(x, start=5)
+    wide = np.zeros((2, 6, 70, 30), dtype)
+    wide[:, ::2, :, 5:17] = x
+    misaligned = np.zeros(x.nbytes + 1, np.uint8)[1:].view(dtype).reshape(x.shape)
+    misaligned[...] = x
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    heads_last = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+    variants = [wide[:, ::2, :, 5:17], np.asfortranarray(x), misaligned, frozen, heads_last]
+    if dtype.kind == "f":
+        variants.append(x.astype(dtype.newbyteorder()))
+    for variant in variants:
+        assert_same(rotary.rotate(variant, start=5), expected)
+    view = wide[:, ::2, :, 5:17]
+    assert rotary.rotate(view, start=5, out=view) is view
+    assert_same(view, expected)
+    assert not wide[:, 1::2].any()
+    if dtype == np.float64:
+        assert_same(rotary.rotate(x.tolist(), start=5), expected)
+
+
+@every_layout
+def test_neither_workers_nor_tiles_change_bits(
+    backend: str, layout: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rotary = posenc.Rotary(64, layout=layout)
+    x = random((2, 4, 3000, 64), DTYPES[0])
+    positions = np.random.default_rng(0).integers(0, 9999, (2, 1, 3000))
+    expected = rotary.rotate(x, start=-100), rotary.rotate(x, positions=positions)
+    monkeypatch.setattr(posenc.rotary, "_TILE", 1)
+    assert_same(rotary.rotate(x, start=-100, workers=3), expected[0])
+    assert_same(rotary.rotate(x, positions=positions, workers=-1), expected[1])
+    monkeypatch.undo()
+    for first in (0, 1, 777, 2999):
+        rest = rotary.rotate(x[:, :, first:], start=first - 100)
+        assert_same(rest, expected[0][:, :, first:])
+
+
+@every_dtype
+@every_layout
+@pytest.mark.parametrize(("apart", "rest"), [(0, 0), (1, 0), (3, 7), (14, 2)])
+def test_large_outputs_have_the_bits_of_small_ones(
+    backend: str,
+    dtype: np.dtype[Any],
+    layout: Any,
+    apart: int,
+    rest: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rotary = posenc.Rotary(64, layout=layout)
+    x = random((2, 3, 200, 64 + rest), dtype)
+    expected = rotary.rotate(x, start=-90)
+    monkeypatch.setattr(_arrays, "_STREAM", 0)
+    out = np.zeros((2, 3, 200, 64 + rest + apart), dtype)[..., apart:]
+    assert_same(rotary.rotate(x, start=-90, out=out), expected)
+    assert_same(rotary.rotate(x, start=-90, out=x), expected)
+
+
+# huggingface/transformers#25199, Dao-AILab/flash-attention#288 and many more: a layout for another.
+def test_the_layouts_differ_by_a_permutation(backend: str) -> None:
+    half, interleaved = posenc.Rotary(4), posenc.Rotary(4, layout="interleaved")
+    x = np.array([[1.0, 2.0, 3.0, 4.0]])
+    np.testing.assert_allclose(
+        half.rotate(x, start=1), [[-1.98411065, 1.95990067, 2.4623779, 4.01979967]], 1e-8
+    )
+    np.testing.assert_allclose(
+        interleaved.rotate(x, start=1), [[-1.14263966, 1.9220756, 2.95985067, 4.0297995]], 1e-8
+    )
+    order = [0, 2, 1, 3]
+    assert_same(interleaved.rotate(x, start=1), half.rotate(x[:, order], start=1)[:, order])
+    np.testing.assert_allclose(half.tables(1, start=1)[0], [[0.540302306, 0.99995] * 2], 1e-8)
+    np.testing.assert_allclose(
+        interleaved.tables(1, start=1)[1], [[0.841470985] * 2 + [0.00999983333] * 2], 1e-8
+    )
+
+
+@every_layout
+def test_dot_products_depend_on_distances_alone(backend: str, layout: Any) -> None:
+    rotary = posenc.Rotary(32, layout=layout)
+    queries, keys = random((50, 32), DTYPES[1]), random((1, 50, 32), DTYPES[1])[0]
+    near = rotary.rotate(queries) @ rotary.rotate(keys).T
+    far = rotary.rotate(queries, start=2**40) @ rotary.rotate(keys, start=2**40).T
+    np.testing.assert_allclose(near, far, rtol=0, atol=1e-12)
+
+
+@every_layout
+def test_inverse_undoes_the_rotation_but_not_attention(backend: str, layout: Any) -> None:
+    x = random((2, 300, 40), DTYPES[1])
+    for attention in (1.0, 1.5):
+        rotary = posenc.Rotary(32, layout=layout, attention=attention)
+        back = rotary.rotate(rotary.rotate(x, start=9), start=9, inverse=True)
+        np.testing.assert_allclose(back[..., :32], x[..., :32] * attention**2, rtol=0, atol=3e-14)
+        assert_same(back[..., 32:], x[..., 32:])
+
+
+def test_nothing_to_rotate(backend: str) -> None:
+    rotary = posenc.Rotary(4)
+    for shape in [(0, 4), (2, 0, 4), (0, 3, 6)]:
+        assert rotary.rotate(np.zeros(shape)).shape == shape
+        assert rotary.rotate(np.zeros(shape), positions=np.zeros(shape[-2])).shape == shape
+
+
+# Several axes of positions
+
+
+def sections_of_qwen2(freq: Array, sections: list[int]) -> Array:
+    """As the model does it: the i-th section from the i-th of three tables."""
+    parts = np.split(freq, np.cumsum(sections)[:-1], axis=-1)
+    chosen: Array = np.concatenate([part[i % 3] for i, part in enumerate(parts)], axis=-1)
+    return chosen
+
+
+def sections_of_qwen3(freq: Array, sections: list[int]) -> Array:
+    """As the model does it: heights and widths overwrite every third of the times."""
+    result: Array = freq[0].copy()
+    for axis, offset in enumerate((1, 2), start=1):
+        index = slice(offset, sections[axis] * 3, 3)
+        result[..., index] = freq[axis, ..., index]
+    return result
+
+
+@every_dtype
+@pytest.mark.parametrize("interleaved", [False, True])
+@every_layout
+def test_multimodal_sections(
+    backend: str, dtype: np.dtype[Any], interleaved: bool, layout: Any
+) -> None:
+    sections = [24, 20, 20] if interleaved else [16, 24, 24]
+    config = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": sections}
+    config["mrope_interleaved"] = interleaved
+    rotary = posenc.Rotary.from_config(config, head_dim=128, layout=layout)
+    positions = np.random.default_rng(0).integers(0, 3000, (3, 2, 1, 90))
+    rows = posenc.encode(positions, 128, base=1e6, layout="split", dtype=working(dtype))
+    recompose = sections_of_qwen3 if interleaved else sections_of_qwen2
+    sines, cosines = (recompose(part, sections) for part in np.split(rows, 2, axis=-1))
+    cos, sin = rotary.tables(positions=positions, dtype=working(dtype))
+    for columns, values in ((pairs(cos, 128, layout), cosines), (pairs(sin, 128, layout), sines)):
+        assert_same(columns[0], values)
+        assert_same(columns[1], values)
+    x = random((2, 3, 90, 130), dtype)
+    assert_same(rotary.rotate(x, positions=positions), rotated(x, cos, sin, layout))
+    # text: all three count alike
+    plain = posenc.Rotary(128, base=1e6, layout=layout)
+    assert_same(rotary.rotate(x, start=5), plain.rotate(x, start=5))
+    text = np.broadcast_to(np.arange(90) + 5, (3, 90))
+    assert_same(rotary.rotate(x, positions=text), plain.rotate(x, start=5))
+    with pytest.raises(ValueError, match="positions"):
+        rotary.rotate(x, positions=text[0])
+
+
+@every_layout
+def test_axial_pictures(backend: str, layout: Any) -> None:
+    config = {"rope_type": "axial", "rope_theta": 1e4}
+    rotary = posenc.Rotary.from_config(config, head_dim=32, layout=layout)
+    rows, columns = np.divmod(np.arange(15), 5)
+    cos, _ = rotary.tables(positions=[rows, columns])
+    halves = [posenc.Rotary(16).tables(positions=at)[0][:, :8] for at in (rows, columns)]
+    expected = np.concatenate(halves, axis=-1)
+    for got in pairs(cos, 32, layout):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
+
+
+def test_axes_may_have_gaps(backend: str) -> None:
+    rotary = posenc.Rotary(6, axes=[2, 0, 2])
+    cos, _ = rotary.tables(positions=[[1.0], [2.0], [3.0]])
+    np.testing.assert_allclose(cos[0, :3], np.cos(rotary.frequencies * [3, 1, 3]), 1e-15)
+
+
+# The object
+
+
+def test_it_is_frozen_hashable_and_picklable() -> None:
+    some = [
+        posenc.Rotary(8),
+        posenc.Rotary(8, layout="interleaved"),
+        posenc.Rotary(8, base=500.0),
+        posenc.Rotary(8, attention=1.2),
+        posenc.Rotary(8, frequencies=[1, 0.5, 0.25, 0.125]),
+        posenc.Rotary(8, frequencies=[1, 0.5, 0.25, 0.0]),
+        posenc.Rotary(8, axes=[0, 1, 2, 1]),
+    ]
+    assert len(set(some)) == len(some)
+    for one in some:
+        for module in (pickle, cloudpickle):
+            again = module.loads(module.dumps(one))
+            assert again == one
+            assert hash(again) == hash(one)
+            assert_same(again.frequencies, one.frequencies)
+        with pytest.raises(AttributeError):
+            one.dim = 4  # type: ignore[misc]
+        with pytest.raises(ValueError, match="read-only"):
+            one.frequencies[0] = 7.0
+    assert len(pickle.dumps(some[0])) < 300
+    assert repr(some[3]).startswith("Rotary(dim=8, base=10000.0, layout='half', attention=1.2")
+
+
+def test_frequencies_of_a_base_are_the_nearest_doubles() -> None:
+    for dim, base in ((64, 1e4), (128, 5e5), (2, 7.0), (20, 0.9)):
+        exact = [float(reference.frequency(dim, base, pair)) for pair in range(dim // 2)]
+        np.testing.assert_array_equal(posenc.Rotary(dim, base=base).frequencies, exact)
+
+
+def test_the_callers_decimal_context_is_left_alone(backend: str) -> None:
+    with decimal.localcontext() as context:
+        context.prec = 3
+        context.traps[decimal.FloatOperation] = True
+        assert posenc.Rotary(8, base=321.0).frequencies[1] == float(reference.frequency(8, 321, 1))
+        posenc.Rotary(4, frequencies=[0.3, 1e-9])
+        assert not any(context.flags.values())
+
+
+# Errors
+
+
+@pytest.mark.parametrize("dim", [9, 1, 65, 3])
+def test_odd_widths_are_refused_by_name(dim: int) -> None:
+    # lucidrains/rotary-embedding-torch#45, huggingface/transformers#48101: a later shape error
+    with pytest.raises(ValueError, match=f"dim.*{dim}"):
+        posenc.Rotary(dim)
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "arguments"),
+    [
+        (TypeError, "dim", {"dim": 4.0}),
+        (ValueError, "dim", {"dim": 0}),
+        (ValueError, "base", {"base": -1.0}),
+        (TypeError, "base", {"base": None}),
+        (ValueError, "base", {"base": 500.0, "frequencies": [1.0, 0.5]}),
+        (ValueError, "layout", {"layout": "split"}),
+        (ValueError, "attention", {"attention": 0.0}),
+        (TypeError, "attention", {"attention": "1"}),
+        (ValueError, "frequencies", {"frequencies": [1.0]}),
+        (ValueError, "frequencies", {"frequencies": [1.0, np.nan]}),
+        (TypeError, "frequencies", {"frequencies": ["a", "b"]}),
+        (TypeError, "frequencies", {"frequencies": [1j, 0]}),
+        (ValueError, "axes", {"axes": [0]}),
+        (ValueError, "axes", {"axes": [0, -1]}),
+        (TypeError, "axes", {"axes": [0.0, 1.0]}),
+    ],
+)
+def test_wrong_arguments_are_named(error: type, name: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(error, match=f"^{name}"):
+        posenc.Rotary(**{"dim": 4, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "arguments"),
+    [
+        (TypeError, "x", {"x": np.zeros((3, 4), int)}),
+        (ValueError, "x", {"x": np.zeros(4)}),
+        (ValueError, "x", {"x": np.zeros((3, 3))}),
+        (TypeError, "start", {"start": 1.5}),
+        (ValueError, "start", {"start": 2**53}),
+        (ValueError, "start", {"start": 1, "positions": [0, 1, 2]}),
+        (ValueError, "positions", {"positions": [0, 1, np.nan]}),
+        (ValueError, "positions", {"positions": [0, 1]}),
+        (TypeError, "inverse", {"inverse": "yes"}),
+        (ValueError, "workers", {"workers": 0}),
+    ],
+)
+def test_wrong_calls_write_nothing(
+    backend: str, error: type, name: str, arguments: dict[str, Any]
+) -> None:
+    out = np.full((3, 4), 7.0)
+    with pytest.raises(error, match=name):
+        posenc.Rotary(4).rotate(**{"x": np.zeros((3, 4)), "out": out, **arguments})
+    assert (out == 7.0).all()
+
+
+def test_wrong_outputs_are_refused(backend: str) -> None:
+    rotary, x = posenc.Rotary(4), np.zeros((3, 4))
+    frozen = np.zeros((3, 4))
+    frozen.flags.writeable = False
+    buffer = np.zeros(16)
+    calls: list[tuple[type, Any]] = [
+        (TypeError, [[0.0]]),
+        (TypeError, np.zeros((3, 4), np.float32)),
+        (ValueError, np.zeros((4, 4))),
+        (ValueError, frozen),
+        (ValueError, buffer[1:13].reshape(3, 4)),
+    ]
+    for error, out in calls:
+        with pytest.raises(error, match="out"):
+            rotary.rotate(buffer[:12].reshape(3, 4), out=out)
+    both = np.zeros((2, 3, 4))
+    for error, pair in [
+        (TypeError, x),
+        (TypeError, (x,)),
+        (TypeError, (x, [[0.0]])),
+        (TypeError, (x, np.zeros((3, 4), np.float32))),
+        (ValueError, (x, np.zeros((3, 5)))),
+        (ValueError, (both[0], both[0])),
+        (ValueError, (both[0], frozen)),
+    ]:
+        with pytest.raises(error, match="out"):
+            rotary.tables(3, out=pair)  # type: ignore[arg-type]
+    assert not both.any()
+    with pytest.raises(ValueError, match="length"):
+        rotary.tables(3, positions=[0, 1])
+    with pytest.raises(TypeError, match="length"):
+        rotary.tables()
+    with pytest.raises(TypeError, match="dtype"):
+        rotary.tables(3, dtype=int)
