@@ -175,6 +175,20 @@ def test_sections() -> None:
     assert from_config(config, head_dim=16).axes == (0, 1, 2, 0, 1, 2, 0, 0)
 
 
+def test_a_whole_configuration() -> None:
+    parameters = {**YARN, "factor": 4.0}
+    model = {"hidden_size": 512, "num_attention_heads": 8, "model_type": "llama"}
+    expected = from_config(parameters, head_dim=64)
+    assert from_config({**model, "rope_parameters": parameters}) == expected
+    theta, scaling = parameters.pop("rope_theta"), parameters
+    assert from_config({**model, "rope_theta": theta, "rope_scaling": scaling}) == expected
+    old = {**model, "rope_theta": theta, "rope_scaling": None, "head_dim": 32}
+    assert from_config(old) == posenc.Rotary(32)
+    nested = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
+    with pytest.raises(ValueError, match="full_attention, sliding_attention"):
+        from_config({**model, "rope_parameters": nested})
+
+
 @pytest.mark.parametrize(
     ("config", "named"),
     [

@@ -31,7 +31,7 @@ class _Config:
     """A configuration's values, checked as they are asked for."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = {key: value for key, value in values.items() if value is not None}
+        self.values = {key: value for key, value in _flat(values).items() if value is not None}
         rope_type = self.values.get("rope_type", self.values.get("type", "default"))
         if not isinstance(rope_type, str) or rope_type not in _FORMULAS:
             raise ValueError(f"rope_type must be one of {', '.join(_FORMULAS)}, got {rope_type!r}")
@@ -48,7 +48,10 @@ class _Config:
             raise ValueError(f"partial_rotary_factor must be at most 1, got {self.partial}")
 
     def _fall_back(self) -> None:
-        """What transformers takes from the longest sequence of the model where it is not there."""
+        """What transformers takes from other values where it is not there."""
+        if "hidden_size" in self.values and "num_attention_heads" in self.values:
+            width = self.integer("hidden_size") // self.integer("num_attention_heads")
+            self.values.setdefault("head_dim", width)
         if "max_position_embeddings" not in self.values:
             return
         longest = self.number("max_position_embeddings")
@@ -87,6 +90,18 @@ def from_config(values: Mapping[str, Any]) -> Rope:
     if sections is None:
         return rope
     return rope._replace(axes=_sections(config, rope.dim // 2))
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The rotary parameters of a whole configuration over its other values."""
+    flat = dict(values)
+    for key in ("rope_scaling", "rope_parameters"):  # the older name, whose values give way
+        if isinstance(flat.get(key), Mapping):
+            flat |= flat.pop(key)
+    layers = [key for key, of in flat.items() if isinstance(of, Mapping) and "rope_theta" in of]
+    if layers:
+        raise ValueError(f"config must be that of one layer type, got {', '.join(layers)}")
+    return flat
 
 
 def _plain(base: float, dim: int) -> Floats:

@@ -158,8 +158,8 @@ class Rotary:
         Parameters
         ----------
         config : mapping
-            ``config.rope_parameters`` (of one layer type, where they differ), or the same entry of a
-            ``config.json``; more keys do no harm. ``rope_type`` is one of default, linear, dynamic,
+            ``config.rope_parameters``, those of one layer type where they differ; or the whole of a
+            ``config.json``, with these in it. ``rope_type`` is one of default, linear, dynamic,
             yarn, longrope, llama3, proportional and axial; ``rope_theta`` must be there.
             ``partial_rotary_factor``, ``mrope_section`` and ``mrope_interleaved`` are heeded.
         head_dim, max_position_embeddings : int, optional
