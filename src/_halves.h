@@ -65,7 +65,7 @@ static inline double rounded_to(double value, int digits, double least) {
     return rounded;
 }
 
-/* Processors with AVX2 convert float16 themselves: as many as fill whole vectors, to the same bits. */
+/* Processors with AVX2 convert float16 themselves, to the same bits: as many as fill whole vectors. */
 #if defined(__F16C__) || (defined(_MSC_VER) && defined(__AVX2__))
 #if defined(__AVX512F__)
 #define WIDE_HALVES 16

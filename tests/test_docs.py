@@ -9,7 +9,17 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-MODULES = ["_config", "_presets", "bias", "grid", "learned", "positions", "relative", "rotary", "sinusoidal"]
+MODULES = [
+    "_config",
+    "_presets",
+    "bias",
+    "grid",
+    "learned",
+    "positions",
+    "relative",
+    "rotary",
+    "sinusoidal",
+]
 
 
 @pytest.mark.parametrize("name", [f"posenc.{module}" for module in MODULES])

@@ -127,7 +127,7 @@ def test_as_many_threads_run_as_there_are_workers(
     backend: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = set()
-    fill = _backend.kernels.fill
+    fill, aligned = _backend.kernels.fill, _backend.kernels.aligned
     meet = threading.Barrier(workers)
 
     def spy(*arguments: object) -> None:
@@ -137,7 +137,7 @@ def test_as_many_threads_run_as_there_are_workers(
         fill(*arguments)  # type: ignore[arg-type]
 
     encoding = posenc.Sinusoidal(512)
-    monkeypatch.setattr(_backend, "kernels", SimpleNamespace(fill=spy))
+    monkeypatch.setattr(_backend, "kernels", SimpleNamespace(fill=spy, aligned=aligned))
     encoding.table(10_000, workers=workers)
     assert len(seen) == workers
 

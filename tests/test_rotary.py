@@ -83,16 +83,20 @@ def test_tables_are_the_rows_of_the_encoding(
 
 @every_dtype
 def test_attention_multiplies_before_the_rounding(backend: str, dtype: np.dtype[Any]) -> None:
-    cos, sin = posenc.Rotary(10).tables(500, start=-100)
+    plain = posenc.Rotary(10).tables(500, start=-100)
     digits, least = {"float32": (24, -126), "float64": (53, -1022), "float16": (11, -14)}.get(
         str(dtype), (8, -126)
     )
-    for attention in (1.0, 1.2772588722239782):
-        tables = posenc.Rotary(10, attention=attention).tables(500, start=-100, dtype=dtype)
-        for got, exact in zip(tables, (cos, sin), strict=True):
-            assert got.dtype == dtype
-            expected = [reference.rounded(v, digits, least) for v in (exact * attention).flat]
-            np.testing.assert_array_equal(got.astype(np.float64).ravel(), expected)
+    attention = 1.2772588722239782
+    rotary = posenc.Rotary(10, attention=attention)
+    wide = rotary.tables(500, start=-100)
+    for got, table, exact in zip(
+        rotary.tables(500, start=-100, dtype=dtype), wide, plain, strict=True
+    ):
+        np.testing.assert_allclose(table, exact * attention, rtol=0, atol=2.0**-50)
+        assert got.dtype == dtype
+        expected = [reference.rounded(value, digits, least) for value in table.flat]
+        np.testing.assert_array_equal(got.astype(np.float64).ravel(), expected)
 
 
 @pytest.mark.parametrize("position", [-1, 355, 4096, 2**24 + 1, 2**31, -(2**53), 0.75, -1e6 - 0.5])

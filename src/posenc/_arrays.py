@@ -5,8 +5,7 @@ import itertools
 import math
 import numbers
 import operator
-from collections.abc import Mapping
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, SupportsIndex
 
 import numpy as np

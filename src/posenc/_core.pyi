@@ -1,14 +1,14 @@
 """The contract that every backend meets: these kernels trust their arguments.
 
-``out`` and ``x`` have shape (batch, length, d_model), one dtype of float64, float32, float16 and, for
-the bits of bfloat16, uint16, in native byte order, aligned, with unit stride on the last axis and any
-other strides; elements of ``out`` do not overlap, and ``x`` is ``out`` or apart from it; d_model is
-twice the number of the encoder's frequencies. Where there are ``ids``, ``x`` is a table (m, d_model)
-apart from ``out``, and a row of ``out`` has to do with ``x[id]``. ``ids``, ``positions`` and ``mask``
-have shape (batch, length), unit stride on the last axis and any other. Every position is within the
-encoder's limit; where ``positions`` are None, rows are those of ``start``, ``start + 1``, ...; where
-``mask`` is False there is no encoding, and ``x * scale`` alone. ``stream`` advises to write past the
-caches.
+``out`` and ``x`` have shape (batch, length, d_model), one dtype of float64, float32, float16 and,
+for the bits of bfloat16, uint16, in native byte order, aligned, with unit stride on the last axis
+and any other strides; elements of ``out`` do not overlap, and ``x`` is ``out`` or apart from it;
+d_model is twice the number of the encoder's frequencies. Where there are ``ids``, ``x`` is a table
+(m, d_model) apart from ``out``, and a row of ``out`` has to do with ``x[id]``. ``ids``,
+``positions`` and ``mask`` have shape (batch, length), unit stride on the last axis and any other.
+Every position is within the encoder's limit; where ``positions`` are None, rows are those of
+``start``, ``start + 1``, ...; where ``mask`` is False there is no encoding, and ``x * scale``
+alone. ``stream`` advises to write past the caches.
 
 In 16 bits, rows are rounded once from float64, and added in float32 to rows in float32 and rounded
 once.
@@ -98,10 +98,10 @@ def turn_pairs(
 ) -> None:
     """Pairs (a, b) of ``x`` as (a * c - b * s, b * c + a * s), further columns as they are.
 
-    ``out`` and ``x`` have shape (batch, length, width); ``rows`` has (batch / k, length,
-    2 * n), each item for k of ``x`` in turn, and 2 * n <= width: n sines s, then n cosines c, in
-    the dtype, float32 for 16 bits. The columns of a pair are beside each other if ``paired``, else n apart. Each operation
-    is rounded in the dtype of ``rows``, and 16 bits once more at the end.
+    ``out`` and ``x`` have shape (batch, length, width); ``rows`` has (batch / k, length, 2 * n),
+    each item for k of ``x`` in turn, and 2 * n <= width: n sines s, then n cosines c, in the dtype,
+    float32 for 16 bits. The columns of a pair are beside each other if ``paired``, else n apart.
+    Each operation is rounded in the dtype of ``rows``, and 16 bits once more at the end.
     """
 
 def repeat_pairs(out: npt.NDArray[Any], values: npt.NDArray[Any], paired: bool) -> None:

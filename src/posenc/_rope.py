@@ -62,7 +62,8 @@ class _Config:
             self.values.setdefault("factor", longest / original)
 
     def number(self, key: str, default: float | None = None) -> float:
-        return _arrays.finite(key, self.values.get(key, default), positive=True)
+        value = self.values[key] if default is None else self.values.get(key, default)
+        return _arrays.finite(key, value, positive=True)
 
     def integer(self, key: str) -> int:
         return _arrays.integer(key, self.values[key], least=1)

@@ -104,8 +104,8 @@ class Rotary:
         if self.frequencies is None:
             put("base", _arrays.finite("base", self.base, positive=True))  # type: ignore[arg-type]
             put("_given", None)
-            schedule = _frequencies.geometric(self.base, dim // 2)  # type: ignore[arg-type]
-            put("frequencies", _frequencies.radians(self.base, dim // 2))  # type: ignore[arg-type]
+            schedule = _frequencies.geometric(self.base, dim // 2)
+            put("frequencies", _frequencies.radians(self.base, dim // 2))
         else:
             if self.base is not None and self.base != 10000.0:
                 raise ValueError(f"base must be None where frequencies are given, got {self.base}")
