@@ -6,7 +6,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from rivals import FORMULAS, INSTALLED, Array, Call, Formula, single_threaded_torch
+from rivals import (
+    FORMULAS,
+    INSTALLED,
+    Array,
+    Call,
+    Formula,
+    mlx_rotary,
+    onnx_rotary,
+    single_threaded_torch,
+)
 
 import posenc
 from posenc import _arrays
@@ -172,6 +181,50 @@ def add_halves(shape: tuple[int, ...], dtype: str) -> Work:
     return Work(lambda: add(x, out=out), floor)
 
 
+def rotate(layout: str, shape: tuple[int, ...], dtype: str) -> Work:
+    """Queries or keys, beside NumPy and compiled rotations with tables kept from before."""
+    length, dim = shape[-2:]
+    x, out = (aligned(shape, dtype) for _ in range(2))
+    x[...] = np.random.default_rng(1).standard_normal(dim)
+    rotary = posenc.Rotary(dim, layout=layout)  # type: ignore[arg-type]
+    cos, sin = rotary.tables(length, dtype=dtype)
+    first, second = (
+        (np.s_[..., 0::2], np.s_[..., 1::2])
+        if layout == "interleaved"
+        else (np.s_[..., : dim // 2], np.s_[..., dim // 2 :])
+    )
+
+    def in_numpy() -> Array:
+        a, b = x[first], x[second]
+        out[first] = a * cos[first] - b * sin[first]
+        out[second] = b * cos[first] + a * sin[first]
+        return out
+
+    rivals = {
+        "np.copyto": Rival(lambda: np.copyto(out, x), math.inf),
+        "NumPy, tables ready": Rival(in_numpy),
+    }
+    paired = layout == "interleaved"
+    if "onnxruntime" in INSTALLED:
+        rivals["onnxruntime"] = Rival(onnx_rotary(x, cos[first], sin[first], paired), 1e-5)
+    if "mlx" in INSTALLED:
+        rivals["MLX"] = Rival(mlx_rotary(x, paired), math.inf)  # its angles are float32
+    return Work(lambda: rotary.rotate(x, out=out), rivals)
+
+
+def rotary_tables(shape: tuple[int, int], dtype: str) -> Work:
+    length, dim = shape
+    cos, sin, other, another = (aligned(shape, dtype) for _ in range(4))
+    rotary = posenc.Rotary(dim)
+
+    def copy() -> None:
+        np.copyto(cos, other)
+        np.copyto(sin, another)
+
+    ours = partial(rotary.tables, length, out=(cos, sin))
+    return Work(lambda: ours()[0], {"np.copyto": Rival(copy, math.inf)})
+
+
 def packed(shape: tuple[int, ...]) -> Array:
     """Documents of 16 to 2000 tokens, one after the other in every row, each counting from 0."""
     rng = np.random.default_rng(0)
@@ -257,4 +310,13 @@ def pipelines() -> Iterator[Group]:
         yield group("16 bits", "add", add_halves, ["np.copyto"], shape, dtype)
 
 
-GROUPS = [*tables(), *encodings(), *additions(), *pipelines()]
+def rotations() -> Iterator[Group]:
+    names = {"onnxruntime": "onnxruntime", "mlx": "MLX"}
+    rivals = ["np.copyto", "NumPy, tables ready", *(names[n] for n in names if n in INSTALLED)]
+    for layout in "half", "interleaved":
+        for shape in (1, 32, 1, 128), (4, 16, 1024, 64):
+            yield group("Rotary", f"rotate {layout}", partial(rotate, layout), rivals, shape)
+    yield group("Rotary", "rotary tables", rotary_tables, ["np.copyto"], (16384, 128))
+
+
+GROUPS = [*tables(), *encodings(), *additions(), *pipelines(), *rotations()]

@@ -112,6 +112,41 @@ def jax_numpy(out: Array, positions: Array) -> Call:
     return lambda: compiled(given).block_until_ready()
 
 
+def onnx_rotary(x: Array, cos: Array, sin: Array, interleaved: bool) -> Call:
+    """The operator RotaryEmbedding of ONNX in onnxruntime, its caches ready."""
+    onnx, runtime = importlib.import_module("onnx"), importlib.import_module("onnxruntime")
+    make, single, integer = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    names = ["x", "cos", "sin", "at"]
+    node = make.make_node("RotaryEmbedding", names, ["y"], interleaved=int(interleaved))
+    inputs = [
+        make.make_tensor_value_info(name, integer if name == "at" else single, None)
+        for name in names
+    ]
+    result = make.make_tensor_value_info("y", single, None)
+    graph = make.make_graph([node], "rotary", inputs, [result])
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 23)], ir_version=10)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = runtime.InferenceSession(model.SerializeToString(), options)
+    at = np.tile(np.arange(x.shape[-2]), (x.shape[0], 1))
+    caches = {"cos": np.ascontiguousarray(cos), "sin": np.ascontiguousarray(sin)}
+    return lambda: session.run(None, {"x": x, "at": at, **caches})[0]
+
+
+def mlx_rotary(x: Array, interleaved: bool) -> Call:
+    """MLX's fused rotation; input and result stay in its own memory."""
+    mx = importlib.import_module("mlx.core")
+    given = mx.array(x)
+
+    def call() -> Any:
+        options = {"base": 10000.0, "scale": 1.0, "offset": 0}
+        result = mx.fast.rope(given, x.shape[-1], traditional=interleaved, **options)
+        mx.eval(result)
+        return result
+
+    return call
+
+
 def angles_in_float64(largest: float) -> float:
     return 6e-8 + 1e-15 * largest
 
@@ -120,7 +155,8 @@ def angles_in_float32(largest: float) -> float:
     return 1e-7 + 5e-7 * largest
 
 
-INSTALLED = [name for name in ("torch", "numba", "jax") if importlib.util.find_spec(name)]
+OPTIONAL = ("torch", "numba", "jax", "onnxruntime", "mlx")
+INSTALLED = [name for name in OPTIONAL if importlib.util.find_spec(name)]
 
 _ALL = {
     "NumPy float32": Formula(numpy_float32, angles_in_float32, ("float32",)),

@@ -80,6 +80,11 @@ cdef extern from "_vectors.h" nogil:
     void stream_copy(char *, const char *, const char *next, Py_ssize_t size)
     void stream_fence()
 
+cdef extern from "_pairs.h" nogil:
+    void repeat_paired_16(uint16_t *, const uint16_t *, Py_ssize_t n)
+    void repeat_paired_32(uint32_t *, const uint32_t *, Py_ssize_t n)
+    void repeat_paired_64(uint64_t *, const uint64_t *, Py_ssize_t n)
+
 cdef extern from "_halves.h" nogil:
     void round_float16(uint16_t *, const double *, Py_ssize_t size)
     void round_bfloat16(uint16_t *, const double *, Py_ssize_t size)
@@ -179,9 +184,6 @@ cdef inline const char *row_of(const Block *block, Py_ssize_t item, Py_ssize_t r
 
 cdef size_t whole_lines(size_t size) noexcept:
     return (size + LINE - 1) // LINE * LINE
-
-
-include "_rotary.pxi"
 
 
 # Rows that differ from item to item: in their positions, their ids or their mask.
@@ -350,6 +352,7 @@ cdef Target target_of(cnp.ndarray out, cnp.ndarray x, const Arrays *arrays, bint
     target.scale = scale
     target.adds = x is not None
     target.streams = stream
+    target.parts = False
     target.format = format_of(out)
     return target
 
@@ -371,6 +374,11 @@ cdef int write(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
                double scale) except -1:
     cdef Arrays arrays = arrays_of(out, x, ids, start, positions, mask)
     cdef Target target = target_of(out, x, &arrays, stream, scale)
+    return write_to(out, &arrays, &target, encoder)
+
+
+cdef int write_to(cnp.ndarray out, const Arrays *arrays, const Target *target,
+                  encoder) except -1:
     # halves are added to in float, and rounded from double
     cdef bint single = (cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32
                         or (target.format != NATIVE and target.adds))
@@ -378,17 +386,21 @@ cdef int write(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
     cdef Workspace space
     cdef Py_ssize_t items = arrays.out.items, rows = arrays.out.rows
     cdef bint tiles = target.adds and items > 1
-    cdef bint runs = ids is not None or mask is not None or (
-        positions is not None and (not tiles or arrays.positions.item_stride != 0))
+    cdef bint runs = arrays.ids.data is not NULL or arrays.mask.data is not NULL or (
+        arrays.positions.data is not NULL
+        and (not tiles or arrays.positions.item_stride != 0))
     prepare(&space, &e, rows if tiles and not runs else 0, items * rows if runs else 0,
-            sizeof(float) if single else sizeof(double), encoder, stream)
+            sizeof(float) if single else sizeof(double), encoder, target.streams)
     if cnp.PyArray_NBYTES(out) <= TINY:
-        write_all(single, &arrays, &e, &target, &space)
+        write_all(single, arrays, &e, target, &space)
     else:
         with nogil:
-            write_all(single, &arrays, &e, &target, &space)
+            write_all(single, arrays, &e, target, &space)
     free(space.memory)
     return 0
+
+
+include "_rotary.pxi"
 
 
 def instruction_sets():

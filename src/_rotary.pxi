@@ -5,9 +5,6 @@ cdef extern from "_pairs.h" nogil:
     void turn_split_double(double *, const double *, const double *, const double *, Py_ssize_t n)
     void turn_paired_float(float *, const float *, const float *, const float *, Py_ssize_t n)
     void turn_paired_double(double *, const double *, const double *, const double *, Py_ssize_t n)
-    void repeat_paired_16(uint16_t *, const uint16_t *, Py_ssize_t n)
-    void repeat_paired_32(uint32_t *, const uint32_t *, Py_ssize_t n)
-    void repeat_paired_64(uint64_t *, const uint64_t *, Py_ssize_t n)
 
 
 cdef inline void turn_columns(real *out, const real *x, const real *row, Py_ssize_t n,
@@ -83,26 +80,11 @@ def turn_pairs(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray row
     free(memory)
 
 
-cdef void repeat_block(const Block *out, const Block *values, bint paired) noexcept nogil:
-    cdef Py_ssize_t n = values.width, half = n * out.itemsize, item, row
-    cdef const char *source
-    cdef char *target
-    for item in range(out.items):
-        for row in range(out.rows):
-            source = row_of(values, item, row)
-            target = <char *> row_of(out, item, row)
-            if not paired:
-                memcpy(target, source, half)
-                memcpy(target + half, source, half)
-            elif out.itemsize == 2:
-                repeat_paired_16(<uint16_t *> target, <const uint16_t *> source, n)
-            elif out.itemsize == 4:
-                repeat_paired_32(<uint32_t *> target, <const uint32_t *> source, n)
-            else:
-                repeat_paired_64(<uint64_t *> target, <const uint64_t *> source, n)
-
-
-def repeat_pairs(cnp.ndarray out not None, cnp.ndarray values not None, bint paired):
-    cdef Block to = block_of(out), source = block_of(values)
-    with nogil:
-        repeat_block(&to, &source, paired)
+def tables(cnp.ndarray cosines not None, cnp.ndarray sines not None, double start,
+           cnp.ndarray positions, encoder, bint paired):
+    cdef Arrays arrays = arrays_of(cosines, sines, None, start, positions, None)
+    cdef Target target = target_of(cosines, sines, &arrays, False, 1.0)
+    target.adds = False
+    target.parts = True
+    target.paired = paired
+    write_to(cosines, &arrays, &target, encoder)

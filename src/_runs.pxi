@@ -1,12 +1,15 @@
 # How rows are written: run by run over an anchor, past the caches or into them.
 
-# Rows go out as they are, or added to x * scale, as `real` or as halves of that. Strides in bytes.
+# Rows go out as they are, or added to x * scale, or in two parts, of which x is the second: cosines
+# and sines, each twice. As `real` or as halves of that. Strides in bytes.
 cdef struct Target:
     Py_ssize_t stride
     Py_ssize_t x_stride
     double scale
     bint adds
     bint streams
+    bint parts
+    bint paired
     Format format
 
 # Rows of consecutive positions over one anchor: `low`, low + 1, ... from it. What they are added to
@@ -135,10 +138,11 @@ cdef void turn(const Row *plus, const Row *minus, const double *anchor, const do
     turn_part(plus, minus, anchor, offset, done.end, e.n, e, target, spill)
 
 
-# The same in halves: to be added in float, rows are made in float, else in double.
-cdef void turn_halves(const Row *plus, const Row *minus, const double *anchor,
-                      const double *offset, const Encoder *e, const Target *target,
-                      real *spill) noexcept nogil:
+# The same by way of `spill`: in halves, which are added to in float and else rounded from double,
+# and in parts.
+cdef void turn_spilled(const Row *plus, const Row *minus, const double *anchor,
+                       const double *offset, const Encoder *e, const Target *target,
+                       real *spill) noexcept nogil:
     cdef Target whole = target[0]
     cdef Row to[2]
     cdef const Row *wanted[2]
@@ -153,12 +157,46 @@ cdef void turn_halves(const Row *plus, const Row *minus, const double *anchor,
     for i in range(2):
         if wanted[i] is NULL:
             continue
-        if real is float:
+        if real is float and target.adds:
             add_row(wanted[i].out, wanted[i].x, wanted[i].next, spill + i * d, d, target)
-        elif target.format == FLOAT16:
-            round_float16(<uint16_t *> wanted[i].out, spill + i * d, d)
+        elif target.parts:
+            write_parts(wanted[i].out, <char *> wanted[i].x, spill + i * d, e.n, target)
         else:
-            round_bfloat16(<uint16_t *> wanted[i].out, spill + i * d, d)
+            round_row(wanted[i].out, spill + i * d, d, target)
+
+
+# A row in halves of double.
+cdef inline void round_row(char *out, const real *row, Py_ssize_t size,
+                           const Target *target) noexcept nogil:
+    if real is double and target.format == FLOAT16:
+        round_float16(<uint16_t *> out, row, size)
+    elif real is double:
+        round_bfloat16(<uint16_t *> out, row, size)
+
+
+# The sines of a row and then its cosines, each twice; halves of it are made where it stands.
+cdef void write_parts(char *cosines, char *sines, real *row, Py_ssize_t n,
+                      const Target *target) noexcept nogil:
+    cdef Py_ssize_t size = n * (sizeof(real) if target.format == NATIVE else sizeof(uint16_t))
+    cdef char *values = <char *> row
+    if target.format != NATIVE:
+        round_row(<char *> (row + 4 * n), row, 2 * n, target)
+        values = <char *> (row + 4 * n)
+    write_twice(sines, values, n, size, target.paired)
+    write_twice(cosines, values + size, n, size, target.paired)
+
+
+cdef inline void write_twice(char *out, const char *values, Py_ssize_t n, Py_ssize_t size,
+                             bint paired) noexcept nogil:
+    if not paired:
+        memcpy(out, values, size)
+        memcpy(out + size, values, size)
+    elif size == n * <Py_ssize_t> sizeof(uint16_t):
+        repeat_paired_16(<uint16_t *> out, <const uint16_t *> values, n)
+    elif size == n * <Py_ssize_t> sizeof(uint32_t):
+        repeat_paired_32(<uint32_t *> out, <const uint32_t *> values, n)
+    else:
+        repeat_paired_64(<uint64_t *> out, <const uint64_t *> values, n)
 
 
 # The rows of a run, two mirrored ones at a time; `next` is what will be read after them.
@@ -185,20 +223,20 @@ cdef void write_run(const Run *run, const char *next, Encoder *e, const Target *
         down = &minus if 0 < k and low <= -k <= high else NULL
         plus.out = run.out + (k - low) * target.stride
         minus.out = run.out - (k + low) * target.stride
-        if target.adds and up is not NULL:
+        if (target.adds or target.parts) and up is not NULL:
             plus.x = x_of(run, k - low, target)
             plus.next = x_of(run, k + 1 - low, target) if k < high else next
-        if target.adds and down is not NULL:
+        if (target.adds or target.parts) and down is not NULL:
             minus.x = x_of(run, -k - low, target)
             minus.next = x_of(run, -k - 1 - low, target) if low < -k else next
         origin = anchor
         if k == 0 or (anchor == e.table and down is NULL):
             origin = e.table + 2 * e.n * k if anchor == e.table else anchor
             offset = NULL
-        if target.format == NATIVE:
+        if target.format == NATIVE and not target.parts:
             turn(up, down, origin, offset, e, target, spill)
         else:
-            turn_halves(up, down, origin, offset, e, target, spill)
+            turn_spilled(up, down, origin, offset, e, target, spill)
 
 
 cdef inline double at(const double *positions, double start, Py_ssize_t row) noexcept nogil:

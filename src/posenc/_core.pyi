@@ -104,9 +104,16 @@ def turn_pairs(
     Each operation is rounded in the dtype of ``rows``, and 16 bits once more at the end.
     """
 
-def repeat_pairs(out: npt.NDArray[Any], values: npt.NDArray[Any], paired: bool) -> None:
-    """``values`` (batch, length, n) in both columns of the pairs of ``out`` (batch, length, 2 * n),
-    both of one dtype of the four.
+def tables(
+    cosines: npt.NDArray[Any],
+    sines: npt.NDArray[Any],
+    start: float,
+    positions: npt.NDArray[np.float64] | None,
+    encoder: Encoder,
+    paired: bool,
+) -> None:
+    """Cosines and sines of an encoder that is not paired, both (batch, length, 2 * n), each value
+    twice: beside each other if ``paired``, else n apart.
     """
 
 def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:

@@ -162,9 +162,23 @@ def turn_pairs(out: Array, x: Array, rows: Array, paired: bool, stream: bool) ->
             to[:, turned:] = source[:, turned:]
 
 
-def repeat_pairs(out: Array, values: Array, paired: bool) -> None:
-    for columns in _columns(values.shape[2], paired):
-        out[..., columns] = values
+@_silent
+def tables(
+    cosines: Array,
+    sines: Array,
+    start: float,
+    positions: Floats | None,
+    encoder: Encoder,
+    paired: bool,
+) -> None:
+    maker, n = _Rows(encoder), encoder.turns.shape[1]
+    for rows in _blocks(cosines.shape[1], n, start):
+        for item in range(len(cosines)):
+            whole = np.empty((rows.stop - rows.start, 2 * n))
+            maker.write(whole, _at(item, rows, start, positions))
+            for columns in _columns(n, paired):
+                sines[item, rows, columns] = _as(sines.dtype, whole[:, :n].copy())
+                cosines[item, rows, columns] = _as(cosines.dtype, whole[:, n:].copy())
 
 
 def _columns(n: int, paired: bool) -> tuple[slice, slice]:

@@ -261,16 +261,36 @@ class Rotary:
         if not shape:
             plain = [array[np.newaxis] for array in plain]
             where = [array[np.newaxis] for array in where]
-        made = plain[0].dtype
         plain = [_arrays.plain_halves(array) for array in plain]
         batches: list[Any] = _arrays.batches(max(len(shape) - 1, 0), *plain, *where)
-        for cos, sin, *at in batches if plain[0].size else ():
-            count, length, _ = cos.shape
-            for items, piece, tile in self._tiles(count, slice(0, length), made, first, at):
-                sines, cosines = np.split(_arrays.plain_halves(tile), 2, axis=-1)
-                _backend.kernels.repeat_pairs(cos[items, piece], cosines, self._paired)
-                _backend.kernels.repeat_pairs(sin[items, piece], sines, self._paired)
+
+        def work(batch: int, items: slice, rows: slice) -> None:
+            cos, sin, *at = (array[items, rows] for array in batches[batch])
+            if len(at) < 2:  # without positions, those of all axes are the same
+                begin, own = first + rows.start, at[0] if at else None
+                _backend.kernels.tables(cos, sin, begin, own, self._encoder, self._paired)
+            else:
+                self._tables_of_axes(cos, sin, at)
+
+        if plain[0].size:
+            items, count, width = batches[0][0].shape
+            size = 2 * width * plain[0].itemsize
+            _workers.run(work, (len(batches), items, count), size, 1)
         return given
+
+    def _tables_of_axes(self, cos: Array, sin: Array, at: Sequence[Floats]) -> None:
+        for where, (pairs, encoder) in zip(at, self._parts, strict=True):
+            count = pairs.size
+            if not count:
+                continue
+            cosines, sines = (
+                _arrays.empty((*cos.shape[:2], 2 * count), cos.dtype) for _ in range(2)
+            )
+            _backend.kernels.tables(cosines, sines, 0.0, where, encoder, False)
+            for table, values in ((cos, cosines), (sin, sines)):
+                for column in range(2):
+                    columns = 2 * pairs + column if self._paired else pairs + column * self.dim // 2
+                    table[..., columns] = values[..., :count]
 
     def rotate(
         self,
