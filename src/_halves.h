@@ -57,6 +57,7 @@ static inline double rounded_to(double value, int digits, double least) {
     memcpy(&bits, &value, sizeof(bits));
     power_bits = bits & exponent;
     memcpy(&power, &power_bits, sizeof(power));
+    power = power < 1.6069380442589903e60 ? power : 1.6069380442589903e60; /* 2^200: beyond is infinity */
     magnet = (power > least ? power : least) * 1.5 * (double)((uint64_t)1 << (53 - digits));
     rounded = (value + magnet) - magnet;
     memcpy(&rounded_bits, &rounded, sizeof(rounded_bits));

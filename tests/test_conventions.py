@@ -212,3 +212,53 @@ def test_odd_widths_run_in_little_memory(backend: str, monkeypatch: pytest.Monke
     x = np.random.default_rng(0).standard_normal((2, 300, 7)).astype(np.float32)
     table = posenc.positional_encoding(300, 7, odd="trim", dtype=np.float32)
     np.testing.assert_array_equal(posenc.add(x, odd="trim"), x + table)
+
+
+def test_an_odd_width_is_checked_on_the_short_way_too(backend: str) -> None:
+    for odd, width in (("ceil", 6), ("trim", 6), ("zero", 4)):
+        encoding: Any = posenc.Sinusoidal(5, odd=odd)  # type: ignore[arg-type]
+        x, out = np.zeros((2, 1, 1, width), np.float32)
+        with pytest.raises(ValueError, match="last axis 5"):
+            encoding.add(x, out=out)
+
+
+def test_frequencies_that_change_are_not_remembered(backend: str) -> None:
+    class Changing:
+        values = np.array([1.0, 0.5])
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+            return self.values.copy()
+
+    changing = Changing()
+    first = posenc.encode([3], 4, frequencies=changing)
+    changing.values[:] = 0.25
+    second = posenc.encode([3], 4, frequencies=changing)
+    np.testing.assert_array_equal(second, posenc.encode([3], 4, frequencies=[0.25, 0.25]))
+    assert (first != second).any()
+
+
+def test_a_shift_close_to_the_number_of_pairs_is_quick(backend: str) -> None:
+    for shift in (1.999999, 2 - 1e-12):
+        got = posenc.Sinusoidal(4, shift=shift).encode([5])[0]
+        np.testing.assert_allclose(got, [math.sin(5), math.cos(5), 0, 1], rtol=1e-15)
+
+
+def test_a_negative_zero_is_a_zero(backend: str) -> None:
+    assert np.signbit(posenc.positional_encoding(2, 6, amplitude=-0.0)).sum() == 0
+    assert posenc.Sinusoidal(6, amplitude=-0.0) == posenc.Sinusoidal(6, amplitude=0.0)
+
+
+def test_frequencies_of_ones_own_in_the_order_of_a_preset(backend: str) -> None:
+    got = posenc.Sinusoidal.preset("musicgen", 4, frequencies=[1.0, 0.5])
+    assert got == posenc.Sinusoidal(4, layout="split", cos_first=True, frequencies=[1.0, 0.5])
+
+
+def test_what_is_prepared_does_not_depend_on_errstate(backend: str) -> None:
+    with np.errstate(all="raise"):
+        posenc.Sinusoidal(4, amplitude=1e-307, base=1e9).table(3)
+
+
+def test_amplitudes_beyond_sixteen_bits_are_infinite(backend: str) -> None:
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        got = posenc.encode([1.0, -1.0], 2, amplitude=1e300, dtype=dtype)
+        np.testing.assert_array_equal(got.astype(float)[:, 0], [math.inf, -math.inf])

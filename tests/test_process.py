@@ -345,6 +345,38 @@ def test_kernels_stay_inside_their_arrays(backend: str, kind: str, dtype: type) 
             assert (guarded[64 + size :] == 5.0).all()
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape")  # deprecated, and still there
+def test_a_new_shape_amid_a_call_reaches_no_kernel(backend: str) -> None:
+    class Reshapes:
+        """An argument whose checks change an array that has been checked before."""
+
+        def __init__(self, array: np.ndarray, shape: tuple[int, ...]) -> None:
+            self.array, self.shape = array, shape
+
+        def __index__(self) -> int:
+            self.array.shape = self.shape
+            return 0
+
+    calls: list[Callable[[np.ndarray, Reshapes], object]] = [
+        lambda out, start: posenc.fill(out, start=start),
+        lambda out, start: posenc.add(out, start=start, out=out),
+        lambda out, start: posenc.Sinusoidal(64).fill(out, start=start),
+        lambda out, start: posenc.Rotary(64).rotate(out, start=start, out=out),
+        lambda out, start: posenc.Learned(np.ones((64, 64))).add(out, start=start, out=out),
+    ]
+    for call in calls:
+        whole = np.full(8192, 7.0)
+        out = whole[:4096].reshape(64, 64)
+        with contextlib.suppress(ValueError):  # where it is seen in time
+            call(out, Reshapes(out, (4096, 1)))
+        assert (whole[4096:] == 7.0).all()
+    weight = np.arange(40.0).reshape(10, 4)
+    expected = posenc.embed([9], weight.copy())
+    np.testing.assert_array_equal(
+        posenc.embed([9], weight, start=Reshapes(weight, (1, 40))), expected
+    )
+
+
 @linux
 @pytest.mark.alone
 def test_forked_workers_share_the_tables_of_their_parent(backend: str) -> None:

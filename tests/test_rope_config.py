@@ -222,3 +222,21 @@ def test_a_head_must_be_given() -> None:
         from_config({"rope_type": "axial", "rope_theta": 1e4}, head_dim=66)
     with pytest.raises(TypeError, match="config"):
         from_config([])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("config", "dim"),
+    [
+        ({"hidden_size": 7168, "num_attention_heads": 128, "qk_rope_head_dim": 64}, 64),
+        ({"head_dim": 128, "rotary_dim": 64}, 64),
+        ({"hidden_size": 512, "num_attention_heads": 8, "rotary_pct": 0.25}, 16),
+    ],
+)
+def test_whole_configurations_say_how_much_turns(config: dict[str, object], dim: int) -> None:
+    assert posenc.Rotary.from_config({"rope_theta": 1e4, **config}).dim == dim
+
+
+def test_the_callers_errstate_does_not_matter() -> None:
+    config = {"rope_type": "linear", "factor": 1e300, "rope_theta": 1e30}
+    with np.errstate(all="raise"):
+        posenc.Rotary.from_config(config, head_dim=64)

@@ -1,5 +1,6 @@
 """`Rotary`: tables, and rotations to the bits of NumPy's expression."""
 
+import dataclasses
 import decimal
 import pickle
 from typing import Any
@@ -469,7 +470,7 @@ def test_odd_widths_are_refused_by_name(dim: int) -> None:
         (TypeError, "dim", {"dim": 4.0}),
         (ValueError, "dim", {"dim": 0}),
         (ValueError, "base", {"base": -1.0}),
-        (TypeError, "base", {"base": None}),
+        (ValueError, "base", {"base": None}),
         (ValueError, "base", {"base": 500.0, "frequencies": [1.0, 0.5]}),
         (ValueError, "layout", {"layout": "split"}),
         (ValueError, "attention", {"attention": 0.0}),
@@ -546,3 +547,30 @@ def test_wrong_outputs_are_refused(backend: str) -> None:
         rotary.tables()
     with pytest.raises(TypeError, match="dtype"):
         rotary.tables(3, dtype=int)
+
+
+def test_frequencies_are_ones_own_and_cannot_be_changed(backend: str) -> None:
+    frequencies = posenc.Rotary(4, base=777.0).frequencies
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        frequencies.flags.writeable = True
+    assert not np.shares_memory(frequencies, posenc.Rotary(4, base=777.0).frequencies)
+
+
+def test_a_replaced_field_leaves_the_frequencies_what_they_are(backend: str) -> None:
+    for base in (10000.0, 500.0):
+        rotary = posenc.Rotary(64, base=base)
+        changed = dataclasses.replace(rotary, layout="interleaved")
+        assert changed == posenc.Rotary(64, base=base, layout="interleaved")
+
+
+def test_more_rows_of_positions_than_axes_are_left_alone(backend: str) -> None:
+    rotary = posenc.Rotary(4, axes=[0, 1])
+    positions = np.arange(15).reshape(3, 5)
+    x = np.ones((5, 4))
+    np.testing.assert_array_equal(
+        rotary.rotate(x, positions=positions), rotary.rotate(x, positions=positions[:2])
+    )
+    with pytest.raises(ValueError, match="positions"):
+        rotary.rotate(x, positions=positions[:1])
+    with pytest.raises(ValueError, match="axes"):
+        posenc.Rotary(4, axes=[0, 30000])

@@ -82,6 +82,7 @@ def output(
     """
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
+    out = out.view(np.ndarray)  # of which nobody else can change the shape
     if not _is_float(out.dtype) or (dtype is not None and out.dtype != dtype):
         wanted = f"{_WANTED} in native byte order" if dtype is None else dtype
         raise TypeError(f"out must have dtype {wanted}, got {out.dtype}")
@@ -101,7 +102,7 @@ def output(
             raise ValueError(
                 f"out must not overlap itself, got strides {out.strides} for shape {out.shape}"
             )
-    return np.asarray(out)
+    return out
 
 
 def result(
@@ -157,7 +158,7 @@ def embeddings(name: str, weight: npt.ArrayLike) -> Array:
 
 
 def _floats(name: str, values: npt.ArrayLike) -> Array:
-    result = np.asarray(values)
+    result = np.asarray(values).view()  # of which nobody else can change the shape
     if not _is_float(result.dtype.newbyteorder("=")):
         raise TypeError(f"{name} must have dtype {_WANTED}, got {result.dtype}")
     return result
@@ -459,6 +460,10 @@ def coordinates(values: Iterable[npt.ArrayLike], shape: tuple[int, ...]) -> list
             raise ValueError(
                 f"coordinates must have shape ({side},) on axis {axis}, got {where.shape}"
             )
+        if where.dtype.kind not in "biuf":
+            raise TypeError(f"coordinates must be bool, integer or float, got dtype {where.dtype}")
+        if not np.isfinite(where).all():
+            raise ValueError(f"coordinates must be finite, got {where[~np.isfinite(where)][0]}")
     return result
 
 

@@ -32,6 +32,8 @@ Scaled: TypeAlias = tuple[int, int]
 
 # 2 / pi to 64 digits, and a context whose precision is ours whatever the caller's is.
 _ONE = decimal.Decimal(1)
+_HUGE = decimal.Decimal("1e2000")
+_TINY = decimal.Decimal("1e-2000")
 _PER_RADIAN = decimal.Decimal("0.6366197723675813430755350534900574481378385829618257949906693762")
 _EXACT = decimal.Context(
     prec=64,
@@ -58,8 +60,8 @@ def encoder(
     schedule: Callable[..., Schedule],
     arguments: tuple[Any, ...],
     paired: bool,
-    cos_first: bool = False,
-    amplitude: float = 1.0,
+    cos_first: bool,
+    amplitude: float,
 ) -> Encoder:
     """The rows of ``schedule(*arguments)``, one of the two below, as they are `written`."""
     return written(schedule(*arguments), paired, cos_first, amplitude)
@@ -72,14 +74,15 @@ def written(
     turns, rows, limit = schedule
     table, offsets = rows, rows
     if amplitude != 1.0:
-        table = rows * amplitude
+        with np.errstate(all="ignore"):
+            table = rows * amplitude
     if cos_first:
         table = np.ascontiguousarray(table[:, ::-1])
         offsets = rows[:_NEAR] * [[-1.0], [1.0]]
     return Encoder(turns, table, offsets, limit, paired, cos_first, amplitude)
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=2)
 def geometric(
     base: float, count: int, divisor: float | None = None, shift: float = 0.0, scale: float = 1.0
 ) -> Schedule:
@@ -95,7 +98,7 @@ def geometric(
         ) from None
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=2)
 def explicit(frequencies: tuple[float, ...]) -> Schedule:
     """The schedule of these angular frequencies, taken as exact."""
     per_radian = _mantissa(*_PER_RADIAN.as_integer_ratio())
@@ -109,10 +112,10 @@ def explicit(frequencies: tuple[float, ...]) -> Schedule:
 @functools.lru_cache(maxsize=8)
 def radians(base: float, count: int) -> npt.NDArray[np.float64]:
     """The doubles nearest to ``base ** (-i / count)``, read-only: without libm, so everywhere."""
-    turns = geometric(base, count).turns
+    nearest, left = _geometric_turns(base, count, count, 0.0, 1.0)
     context = _EXACT.copy()  # for this thread alone
     exact = decimal.Decimal.from_float  # the constructor would leave a flag in the caller's context
-    sums = [context.add(exact(hi), exact(lo)) for hi, lo in turns[[0, 3]].T.tolist()]
+    sums = [context.add(exact(hi), exact(lo)) for hi, lo in zip(nearest, left, strict=True)]
     result = np.array([float(context.divide(total, _PER_RADIAN)) for total in sums])
     result.flags.writeable = False
     return result
@@ -157,6 +160,8 @@ def _geometric_turns(
     if steps_to_base > 0:
         exponent = context.divide(decimal.Decimal(-1), steps_to_base)
         ratio = context.power(exact(base), exponent)
+        # Beyond, all but the first frequency are 0 or overflow, and integers would be too long.
+        ratio = max(min(ratio, _HUGE), _TINY)
     first = _PER_RADIAN if scale == 1.0 else context.multiply(_PER_RADIAN, exact(scale))
     # every frequency is one of some sqrt(count) leaps times one of as many steps
     width = 1 << count.bit_length() // 2

@@ -239,7 +239,7 @@ def _halves(rows: Array, dtype: np.dtype[Any]) -> Array:
     if rows.dtype == np.float64:
         digits, least = (11, 2.0**-14) if dtype == np.float16 else (8, 2.0**-126)
         power = (rows.view(np.uint64) & np.uint64(0x7FF << 52)).view(np.float64)
-        magnet = np.maximum(power, least) * 1.5 * 2.0 ** (53 - digits)
+        magnet = np.clip(power, least, 2.0**200) * 1.5 * 2.0 ** (53 - digits)
         rows = np.copysign((rows + magnet) - magnet, rows).astype(np.float32)
     if dtype == np.float16:
         return rows.astype(np.float16)

@@ -44,7 +44,7 @@ def add(
             out[one, rows],
             x if ids is not None else x[one, rows],
             None if ids is None else ids[one, rows],
-            np.arange(len(table))[np.newaxis],
+            np.arange(len(table), dtype=np.int64)[np.newaxis],
             None if mask is None else mask[one, rows],
             table,
             stream,

@@ -84,11 +84,11 @@ _PRESETS = {
         "ScaledSinusoidalEmbedding of x-transformers with its first scale, d_model ** -0.5. From "
         "position 0.",
         {"layout": "split"},
-        lambda d_model: d_model**-0.5,
+        lambda d_model: 1 / math.sqrt(d_model),
     ),
     "mlx": _Preset(
         "mlx.nn.SinusoidalPositionalEncoding; base is max_freq / min_freq, freq_scale is max_freq, "
-        "with full_turns times 2*pi.",
+        "with full_turns times 2*pi. From the positions that it is given.",
         {"layout": "split", "shift": 1.0},
         lambda d_model: math.sqrt(2 / d_model),
     ),

@@ -49,9 +49,16 @@ class _Config:
 
     def _fall_back(self) -> None:
         """What transformers takes from other values where it is not there."""
+        if "qk_rope_head_dim" in self.values:
+            self.values.setdefault("head_dim", self.values["qk_rope_head_dim"])
+        if "rotary_pct" in self.values:
+            self.values.setdefault("partial_rotary_factor", self.values["rotary_pct"])
         if "hidden_size" in self.values and "num_attention_heads" in self.values:
             width = self.integer("hidden_size") // self.integer("num_attention_heads")
             self.values.setdefault("head_dim", width)
+        if "rotary_dim" in self.values and "head_dim" in self.values:
+            part = self.integer("rotary_dim") / self.integer("head_dim")
+            self.values.setdefault("partial_rotary_factor", part)
         if "max_position_embeddings" not in self.values:
             return
         longest = self.number("max_position_embeddings")
@@ -85,7 +92,11 @@ class _Config:
 
 def from_config(values: Mapping[str, Any]) -> Rope:
     """What `Rotary` needs to know."""
-    config = _Config(values)
+    with np.errstate(all="ignore"):
+        return _from_config(_Config(values))
+
+
+def _from_config(config: _Config) -> Rope:
     rope = _FORMULAS[config.rope_type](config)
     sections = config.values.get("mrope_section")
     if sections is None:

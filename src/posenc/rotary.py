@@ -18,6 +18,8 @@ Layout = Literal["half", "interleaved"]
 
 # Bytes of a tile of sines and cosines, which turns every item of a batch while it is in cache.
 _TILE = 1 << 18
+# Axes of positions that there may be.
+_MOST_AXES = 64
 # Rows over one anchor, which a tile should not part.
 _ROWS = 64
 
@@ -101,23 +103,24 @@ class Rotary:
         _arrays.choice("layout", self.layout, get_args(Layout))
         put("_paired", self.layout == "interleaved")
         put("attention", _arrays.finite("attention", self.attention, positive=True))
-        if self.frequencies is None:
-            put("base", _arrays.finite("base", self.base, positive=True))  # type: ignore[arg-type]
+        given, base = self.frequencies, self.base
+        if given is None or (base is not None and _is_plain(given, base, dim // 2)):
+            if base is None:
+                raise ValueError("base must be given where frequencies are not, got None")
+            put("base", _arrays.finite("base", base, positive=True))
             put("_given", None)
             schedule = _frequencies.geometric(self.base, dim // 2)
-            put("frequencies", _frequencies.radians(self.base, dim // 2))
+            put("frequencies", _fixed(_frequencies.radians(self.base, dim // 2)))
         else:
-            if self.base is not None and self.base != 10000.0:
-                raise ValueError(f"base must be None where frequencies are given, got {self.base}")
-            given = _arrays.vector("frequencies", self.frequencies)
-            if len(given) != dim // 2:
-                raise ValueError(f"frequencies must have shape ({dim // 2},), got {len(given)}")
-            own = np.array(given)
-            own.flags.writeable = False
+            if base is not None and base != 10000.0:
+                raise ValueError(f"base must be None where frequencies are given, got {base}")
+            own = _arrays.vector("frequencies", given)
+            if len(own) != dim // 2:
+                raise ValueError(f"frequencies must have shape ({dim // 2},), got ({len(own)},)")
             put("base", None)
-            put("_given", given)
-            schedule = _frequencies.explicit(given)
-            put("frequencies", own)
+            put("_given", own)
+            schedule = _frequencies.explicit(own)
+            put("frequencies", _fixed(own))
         put("axes", None if self.axes is None else _pairs_axes(self.axes, dim // 2))
         put("_encoder", _frequencies.written(schedule, paired=False, amplitude=self.attention))
         put("_parts", tuple(self._split(schedule)))
@@ -344,8 +347,7 @@ class Rotary:
             raise ValueError(f"x must have last axis {self.dim} or more, got shape {x.shape}")
         first, where = self._places(start, positions, x.shape[-2])
         spread = [_spread_over(x.shape[:-1], each) for each in where]
-        if not isinstance(inverse, (bool, np.bool_)):
-            raise TypeError(f"inverse must be True or False, got {inverse!r}")
+        inverse = _arrays.boolean("inverse", inverse)
         threads = _workers.count(workers)
         out, plain, x = _arrays.beside(x, out)
         if not plain.size:
@@ -382,12 +384,12 @@ class Rotary:
             return first, []
         if self.axes is None:
             return first, [where]
-        if where.shape[:1] != (len(self._parts),):
+        if not where.ndim or len(where) < len(self._parts):
             raise ValueError(
-                f"positions must have shape ({len(self._parts)}, ...), one for each of the axes, "
+                f"positions must have shape ({len(self._parts)} or more, ...), one for each of the axes, "
                 f"got shape {where.shape}"
             )
-        return first, list(where)
+        return first, list(where[: len(self._parts)])
 
     def _outputs(
         self, out: tuple[Array, Array] | None, shape: tuple[int, ...], dtype: np.dtype[Any] | None
@@ -443,6 +445,18 @@ class Rotary:
         return rows
 
 
+def _is_plain(frequencies: Any, base: float, count: int) -> bool:
+    """Whether these are the attribute of a rotation by `base`, as `dataclasses.replace` hands on."""
+    return isinstance(frequencies, np.ndarray) and np.array_equal(
+        frequencies, _frequencies.radians(base, count)
+    )
+
+
+def _fixed(values: npt.ArrayLike) -> Floats:
+    """An array that nobody can change."""
+    return np.frombuffer(np.asarray(values, np.float64).tobytes())
+
+
 def _fill(rows: Array, start: float, at: Floats | None, encoder: Encoder) -> None:
     _backend.kernels.fill(_arrays.plain_halves(rows), start, at, encoder, False)
 
@@ -478,6 +492,7 @@ def _pairs_axes(values: npt.ArrayLike, count: int) -> tuple[int, ...]:
     axes = _arrays.integers("axes", values)
     if axes.shape != (count,):
         raise ValueError(f"axes must have shape ({count},), one for each pair, got {axes.shape}")
-    if axes.min() < 0:
-        raise ValueError(f"axes must be at least 0, got {axes.min()}")
+    if not (axes.min() >= 0 and axes.max() < _MOST_AXES):
+        wrong = axes[(axes < 0) | (axes >= _MOST_AXES)][0]
+        raise ValueError(f"axes must be at least 0 and below {_MOST_AXES}, got {wrong}")
     return tuple(map(int, axes))

@@ -17,6 +17,8 @@ Layout = Literal["interleaved", "split"]
 
 
 Odd = Literal["error", "trim", "ceil", "zero"]
+# What frequencies that are given stand for.
+_OF_FREQUENCIES = ("base", "shift", "odd", "freq_scale")
 _Schedule = tuple[Callable[..., _frequencies.Schedule], tuple[Any, ...]]
 
 
@@ -111,7 +113,7 @@ class Sinusoidal(Added):
             "freq_scale": _arrays.finite("freq_scale", self.freq_scale, positive=True),
             "layout": _arrays.choice("layout", self.layout, get_args(Layout)),
             "cos_first": _arrays.boolean("cos_first", self.cos_first),
-            "amplitude": _arrays.finite("amplitude", self.amplitude),
+            "amplitude": _arrays.finite("amplitude", self.amplitude) + 0.0,  # -0.0 is 0.0
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -138,7 +140,7 @@ class Sinusoidal(Added):
 
     def _explicit(self, given: npt.ArrayLike) -> _Schedule:
         frequencies = _arrays.vector("frequencies", given)
-        for name in ("base", "shift", "odd", "freq_scale"):
+        for name in _OF_FREQUENCIES:
             if getattr(self, name) != self.__dataclass_fields__[name].default:
                 raise ValueError(f"frequencies stand for {name} too, got both")
         if 2 * len(frequencies) != self.d_model:
@@ -191,7 +193,10 @@ class Sinusoidal(Added):
         Sinusoidal(d_model=7, shift=1.0, odd='zero', layout='split')
         """
         width = _arrays.integer("d_model", d_model, least=1)
-        return cls(width, **{**_presets.convention(name, width), **overrides})
+        keywords = _presets.convention(name, width)
+        if overrides.get("frequencies") is not None:
+            keywords = {key: keywords[key] for key in keywords if key not in _OF_FREQUENCIES}
+        return cls(width, **{**keywords, **overrides})
 
     def table(
         self,
@@ -250,6 +255,7 @@ class Sinusoidal(Added):
         if (
             positions is None
             and mask is None
+            and not self.d_model % 2
             and _backend.kernels.add_at_once(out, x, start, scale, workers, self._encoder)
         ):
             return cast(Array, out)
@@ -331,6 +337,8 @@ def _cached(d_model: int, **convention: Any) -> Sinusoidal:
 
 def _prepared(d_model: SupportsIndex, convention: dict[str, Any]) -> Sinusoidal:
     width = _arrays.integer("d_model", d_model)
+    if convention.get("frequencies") is not None:
+        convention["frequencies"] = _arrays.vector("frequencies", convention["frequencies"])
     try:
         return _cached(width, **convention)
     except TypeError:  # an argument that cannot be hashed, or one that is wrong: it says which
