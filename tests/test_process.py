@@ -404,3 +404,22 @@ for _ in range(4):
 sys.exit(any(os.wait()[1] for _ in range(4)))
 """
     python(code, backend)
+
+
+def test_families_are_imported_when_they_are_asked_for() -> None:
+    code = """
+import sys, posenc
+later = {"posenc.rotary", "posenc.learned", "posenc.grid", "posenc.bias", "posenc.relative"}
+assert not later & set(sys.modules)
+assert set(posenc.__all__) <= set(dir(posenc))
+for name in posenc.__all__:
+    assert getattr(posenc, name) is getattr(posenc, name)
+assert later <= set(sys.modules)
+try:
+    posenc.rotery
+except AttributeError as error:
+    assert "rotery" in str(error)
+else:
+    raise SystemExit("a name that is not there")
+"""
+    python(code)

@@ -8,7 +8,7 @@ from typing import Any, Literal, SupportsIndex, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _frequencies, _odd, _presets, _workers
+from . import _arrays, _backend, _frequencies, _odd, _workers
 from ._encoder import Encoder
 from ._fused import Added
 
@@ -192,6 +192,8 @@ class Sinusoidal(Added):
         >>> posenc.Sinusoidal.preset("fairseq", 7)
         Sinusoidal(d_model=7, shift=1.0, odd='zero', layout='split')
         """
+        from . import _presets  # here, as few ask for it
+
         width = _arrays.integer("d_model", d_model, least=1)
         keywords = _presets.convention(name, width)
         if overrides.get("frequencies") is not None:
