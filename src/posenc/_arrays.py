@@ -173,9 +173,7 @@ def width(name: str, array: Array) -> int:
 
 def in_place(x: Array, out: Array) -> bool:
     """Whether ``out`` is ``x``; ValueError where they share memory in any other way."""
-    if x is out:
-        return True
-    if not overlap(x, out):
+    if not np.may_share_memory(x, out):
         return False
     if (
         x.dtype == out.dtype
@@ -186,7 +184,9 @@ def in_place(x: Array, out: Array) -> bool:
         )
     ):
         return True
-    raise ValueError("out must be x itself or share no memory with it, got a partial overlap")
+    if overlap(x, out):
+        raise ValueError("out must be x itself or share no memory with it, got a partial overlap")
+    return False
 
 
 def beside(
@@ -218,11 +218,12 @@ def apart(name: str, array: Array, out: Array) -> None:
 
 
 def overlap(a: Array, b: Array) -> bool:
+    """Whether two arrays share memory, or it is too hard to tell."""
     if not np.may_share_memory(a, b):
         return False
     try:
         return bool(np.shares_memory(a, b, max_work=1 << 16))  # type: ignore[arg-type]
-    except RuntimeError:  # too hard to tell
+    except RuntimeError:
         return True
 
 

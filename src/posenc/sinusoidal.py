@@ -233,9 +233,7 @@ class Sinusoidal(Added):
         where = _arrays.positions(positions, self._encoder.limit)
         shape = (*where.shape, self.d_model)
         threads = _workers.count(workers)
-        if out is None:
-            out = _arrays.empty(shape, wanted or np.dtype(np.float64))
-        plain = _arrays.output(out, shape, wanted)
+        out, plain = _arrays.result(out, shape, wanted)
         if not where.ndim:
             plain, where = plain[np.newaxis], where[np.newaxis]
         self._write(plain, 0.0, where, threads)
