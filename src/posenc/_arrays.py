@@ -473,3 +473,35 @@ def _several(name: str, values: Iterable[Any], of: str) -> list[Any]:
         return list(values)
     except TypeError:
         raise TypeError(f"{name} must be a sequence of {of}, got {values!r}") from None
+
+
+def between(name: str, value: SupportsIndex, least: int, most: int) -> int:
+    """``value`` as an int from ``least`` to ``most``."""
+    result = integer(name, value, least)
+    if result > most:
+        raise ValueError(f"{name} must be at most {most}, got {shown(result)}")
+    return result
+
+
+_MOST_BYTES = 2**63 - 1  # NumPy counts them in an int64
+
+
+def addressable(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """``shape``, which depends on the argument ``name``, once NumPy can say how large it is.
+
+    NumPy counts an empty array's other axes too. What is below may still be more than there is
+    memory for.
+    """
+    elements = math.prod(max(side, 1) for side in shape)
+    if elements * dtype.itemsize + _ALIGNMENT > _MOST_BYTES:
+        raise ValueError(
+            f"{name} must leave a result below 2**63 bytes, got {shown(elements)} entries"
+        )
+    return shape
+
+
+def empty_as_integers(values: npt.ArrayLike) -> npt.ArrayLike:
+    """``values``, or integers where they are an empty array of floats, NumPy's own of ``[]``."""
+    if isinstance(values, np.ndarray) and not values.size and values.dtype.kind == "f":
+        return np.empty(values.shape, np.int64)
+    return values
