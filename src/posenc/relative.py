@@ -2,6 +2,7 @@
 
 from typing import Any, SupportsIndex
 
+import numpy as np
 import numpy.typing as npt
 
 from . import _arrays
@@ -46,8 +47,11 @@ def relative_encoding(
     TypeError
         If `out` is not an array of `dtype`; and as `posenc.positional_encoding` does.
     ValueError
-        If `out` has another shape or cannot be written in place; and as
+        If `length` is negative, or leaves distances beyond those that can be encoded or a result
+        beyond all memory; if `out` has another shape or cannot be written in place; and as
         `posenc.positional_encoding` does. Nothing has been written then.
+    MemoryError
+        If the result is beyond the memory at hand.
 
     Notes
     -----
@@ -65,7 +69,13 @@ def relative_encoding(
     """
     tokens = _arrays.integer("length", length, least=0)
     prepared = _prepared(d_model, convention)
+    limit = prepared._encoder.limit
+    if tokens - 1 > limit:
+        raise ValueError(
+            f"length must leave all distances within {limit:.17g} of 0, got {_arrays.shown(tokens)}"
+        )
     shape = (max(2 * tokens - 1, 0), prepared.d_model)
+    _arrays.addressable("length", shape, np.dtype(np.float64))
     out, plain = _arrays.result(out, shape, dtype)
     prepared.fill(plain[::-1], start=1 - tokens, workers=workers)
     return out
