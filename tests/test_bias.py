@@ -323,6 +323,11 @@ def test_keys_stand_where_queries_do_unless_they_are_given() -> None:
         ),
     ]:
         np.testing.assert_array_equal(got, expected)
+    deep = where.reshape([2] + [1] * 28 + [3])
+    np.testing.assert_array_equal(
+        posenc.alibi_bias(4, q_positions=deep).reshape(2, 4, 3, 3),
+        posenc.alibi_bias(4, q_positions=where),
+    )
     assert posenc.t5_buckets(q_positions=where)[0].tolist() == [[0, 2, 17], [18, 0, 19], [1, 3, 0]]
     np.testing.assert_array_equal(where, kept)
 
@@ -413,7 +418,7 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (TypeError, ("q_positions", "bool"), lambda: ALL.alibi_bias(2, q_positions=[True])),
     (TypeError, ("k_positions", "<U1"), lambda: ALL.t5_buckets(q_positions=[1], k_positions="1")),
     (ValueError, ("q_positions", "axes", "0"), lambda: ALL.t5_buckets(q_positions=3)),
-    (ValueError, ("q_positions", "29"), lambda: ALL.t5_buckets(q_positions=np.ones([1] * 30, int))),
+    (ValueError, ("q_positions", "30"), lambda: ALL.t5_buckets(q_positions=np.ones([1] * 31, int))),
     (
         ValueError,
         ("k_positions", "(3, 5)", "(2, 5)"),

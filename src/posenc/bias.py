@@ -20,8 +20,7 @@ Array = npt.NDArray[Any]
 # 1 as a fixed-point number: roots and powers of it are right far beyond a double.
 _ONE = 1 << 192
 
-# Heads, or buckets: more than any model has, and each is a calculation in Python's integers, of
-# 0.1 s for as many.
+# Heads, or buckets: more than any model has. Python calculates each of them, as many in 0.1 s.
 _MOST = 1 << 16
 
 # Between positions of at most this magnitude every distance is exact in a double and in an int64.
@@ -33,8 +32,8 @@ _MOST_DISTANCE = 1 << 32
 # An edge in doubles is off by less than 2^-47 of it, most of that from rounding an exponent.
 _UNSURE = 2.0**-45
 
-# Axes that NumPy has in all versions, of which a result has up to three that its positions have not.
-_MOST_AXES = 32 - 3
+# Axes that NumPy has in all versions, but for two that a result has and its positions have not.
+_MOST_AXES = 32 - 2
 
 # Entries of a result that are made at once.
 _PIECE = 1 << 16
