@@ -408,6 +408,13 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
         ("max_distance", str(2**32), "1329 bits"),
         lambda: ALL.t5_buckets(1, 3, num_buckets=4, max_distance=10**400),
     ),
+    # switches are no numbers
+    (TypeError, ("heads",), lambda: ALL.alibi_slopes(True)),
+    (TypeError, ("heads",), lambda: ALL.alibi_bias(np.True_, 2, 2)),
+    (TypeError, ("q_len",), lambda: ALL.alibi_bias(2, True, 2)),
+    (TypeError, ("k_len",), lambda: ALL.t5_buckets(2, True)),
+    (TypeError, ("num_buckets",), lambda: ALL.t5_buckets(2, 2, num_buckets=True)),
+    (TypeError, ("max_distance",), lambda: ALL.t5_buckets(2, 2, max_distance=True)),
     # lengths or positions
     (TypeError, ("q_len", "q_positions", "None"), lambda: ALL.alibi_bias(2)),
     (TypeError, ("k_len", "q_positions", "None"), lambda: ALL.t5_buckets(3)),

@@ -320,7 +320,7 @@ def test_what_is_no_integer_is_a_type_error(
 def test_lists_of_several_lengths_are_named(
     backend: str, name: str, call: str, more: tuple[int, ...]
 ) -> None:
-    with pytest.raises(ValueError, match=f"{name} .* inhomogeneous"):
+    with pytest.raises(ValueError, match=f"{name} must be an array, or sequences of one length"):
         getattr(ALL, call)([[1], [1, 2]], *more)
 
 
@@ -382,6 +382,7 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (ValueError, ("mask", "0 and 1", "-1"), lambda: ALL.from_mask(np.array([[-1, 0]], np.int8))),
     (ValueError, ("mask", "255"), lambda: ALL.from_mask(np.array([255], np.uint8))),
     (TypeError, ("padding_idx", "1.0"), lambda: ALL.from_ids([1, 2], 1.0)),
+    (TypeError, ("padding_idx",), lambda: ALL.from_ids([1, 2], True)),
     (TypeError, ("padding_idx", "None"), lambda: ALL.from_ids([1, 2], None)),
     (ValueError, ("padding_idx", str(2**63 - 2)), lambda: ALL.from_ids([1, 2], 2**63 - 2)),
     (ValueError, ("padding_idx",), lambda: ALL.from_ids([1, 2], -(2**63) - 1)),

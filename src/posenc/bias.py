@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays
+from . import _arrays, _checks
 
 Array = npt.NDArray[Any]
 
@@ -71,7 +71,7 @@ def alibi_slopes(heads: SupportsIndex) -> npt.NDArray[np.float64]:
     array([0.25      , 0.0625    , 0.015625  , 0.00390625, 0.5       ,
            0.125     ])
     """
-    count = _arrays.between("heads", heads, 1, _MOST)
+    count = _checks.integer("heads", heads, 1, _MOST)
     doublings = count.bit_length() - 1
     whole = 1 << doublings
     ratio = _ONE >> 4  # 2^-4, and after that many roots 2^(-4/whole), the first of twice as many
@@ -158,7 +158,7 @@ def alibi_bias(
     array([[-0.125 , -0.125 , -0.125 , -0.0625,  0.    ]])
     """
     slopes = alibi_slopes(heads)
-    causal = _arrays.boolean("causal", causal)
+    causal = _checks.boolean("causal", causal)
     wanted = _arrays.float_dtype(dtype)
 
     def biases(distances: npt.NDArray[np.int64]) -> Array:
@@ -245,12 +245,12 @@ def t5_buckets(
            [ 1,  0,  1],
            [ 0, 17,  0]])
     """
-    bidirectional = _arrays.boolean("bidirectional", bidirectional)
-    count = _arrays.between("num_buckets", num_buckets, 4 if bidirectional else 2, _MOST)
+    bidirectional = _checks.boolean("bidirectional", bidirectional)
+    count = _checks.integer("num_buckets", num_buckets, 4 if bidirectional else 2, _MOST)
     if bidirectional:
         count //= 2
     exact = count // 2
-    farthest = _arrays.between("max_distance", max_distance, exact + 1, _MOST_DISTANCE)
+    farthest = _checks.integer("max_distance", max_distance, exact + 1, _MOST_DISTANCE)
     edges = _edges(count, exact, farthest)
 
     def buckets(distances: npt.NDArray[np.int64]) -> Array:
@@ -324,7 +324,7 @@ def _of_distances(
 def _length(name: str, length: SupportsIndex | None) -> int:
     if length is None:
         raise TypeError(f"{name} must be an integer unless q_positions are given, got None")
-    return _arrays.between(name, length, 0, _REACH)
+    return _checks.integer(name, length, 0, _REACH)
 
 
 def _positions(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -332,9 +332,7 @@ def _positions(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
     Copied first, so that nobody can change them after the checks.
     """
-    own = np.array(_arrays.integers(name, _arrays.empty_as_integers(values)))
-    if own.dtype == np.bool_:
-        raise TypeError(f"{name} must be integer, got dtype bool")
+    own = np.array(_arrays.integers(name, values))
     if not 1 <= own.ndim <= _MOST_AXES:
         raise ValueError(f"{name} must have 1 to {_MOST_AXES} axes, got {own.ndim}")
     for extreme in (own.min(), own.max()) if own.size else ():

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays
-from .sinusoidal import Array, Sinusoidal, _prepared
+from . import _arrays, _checks
+from .sinusoidal import Array, Source, prepared
 
 # Axes that NumPy has in all versions, but for that of the columns.
 _MOST_AXES = 32 - 1
@@ -150,9 +150,8 @@ def grid_encoding(
     (13, 8)
     """
     sides = _sides(shape)
-    width = _arrays.integer("d_model", d_model, least=1)
-    rows = _arrays.integer("extra_rows", extra_rows, least=0)
-    _arrays.addressable("d_model", (width,), _WIDEST)
+    width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
+    rows = _checks.integer("extra_rows", extra_rows, least=0)
     whole = _arrays.addressable("shape", (*sides, width), _WIDEST)
     if rows:
         whole = (rows + math.prod(sides), width)
@@ -161,24 +160,24 @@ def grid_encoding(
     order: Sequence[int] = arrangement.axes or range(len(sides))
     if axes is not None:
         order = _order(axes, len(sides))
-    parts = 1 if _arrays.boolean("per_axis", per_axis) and arrangement.per_axis else 2
+    parts = 1 if _checks.boolean("per_axis", per_axis) and arrangement.per_axis else 2
     convention.setdefault("layout", arrangement.layout if parts == 1 else "split")
     if parts == 2 and not _is(convention["layout"], "split"):
         raise ValueError(
             "layout must be 'split' where all sines come before all cosines, "
-            f"got {convention['layout']!r}"
+            f"got {_checks.shown(convention['layout'])}"
         )
-    prepared = _axes(width, arrangement, len(sides), parts, convention)
-    points = None if coordinates is None else _points(coordinates, sides, prepared)
+    of_axes = _axes(width, arrangement, len(sides), parts, convention)
+    points = None if coordinates is None else _points(coordinates, sides, of_axes)
     out, plain = _arrays.result(out, whole, dtype)
     encoded = []
     if math.prod(sides):  # else a side may be larger than memory
         if points is None:
             made = [arrangement.coordinates(side) for side in sides]
-            points = _within("shape must leave coordinates", made, prepared)
+            points = _within("shape must leave coordinates", made, of_axes)
         encoded = [
-            axis.encode(where, dtype=plain.dtype)
-            for axis, where in zip(prepared, points, strict=True)
+            axis.encode(where, plain.dtype, None, 1)
+            for axis, where in zip(of_axes, points, strict=True)
         ]
     if rows:
         plain[:rows] = 0
@@ -196,15 +195,15 @@ def _sides(shape: Iterable[SupportsIndex]) -> tuple[int, ...]:
             f"shape must have 1 to {_MOST_AXES} axes, "
             f"got {'more' if len(given) > _MOST_AXES else '()'}"
         )
-    return tuple(_arrays.integer("shape", side, least=0) for side in given)
+    return tuple(_checks.integer("shape", side, least=0) for side in given)
 
 
 def _order(axes: Iterable[SupportsIndex], count: int) -> tuple[int, ...]:
     """Each of 0 to ``count - 1`` once."""
-    result = tuple(_arrays.integer("axes", axis) for axis in _several("axes", axes, "integers"))
+    result = tuple(_checks.integer("axes", axis) for axis in _several("axes", axes, "integers"))
     if sorted(result) != list(range(count)):
         wrong = [a for i, a in enumerate(result) if not 0 <= a < count or a in result[:i]]
-        got = f"{_arrays.shown(wrong[0])} among them" if wrong else f"{len(result)}"
+        got = f"{_checks.shown(wrong[0])} among them" if wrong else f"{len(result)}"
         raise ValueError(
             f"axes must be each of {', '.join(map(str, range(count)))} once, got {got}"
         )
@@ -212,7 +211,7 @@ def _order(axes: Iterable[SupportsIndex], count: int) -> tuple[int, ...]:
 
 
 def _points(
-    coordinates: Iterable[npt.ArrayLike], sides: tuple[int, ...], prepared: Sequence[Sinusoidal]
+    coordinates: Iterable[npt.ArrayLike], sides: tuple[int, ...], prepared: Sequence[Source]
 ) -> list[Array]:
     """An array for each axis of a grid, with a coordinate for each point there."""
     given = _several("coordinates", coordinates, "arrays")
@@ -222,26 +221,25 @@ def _points(
         )
     result = []
     for axis, (values, side) in enumerate(zip(given, sides, strict=True)):
-        try:
-            where = np.asarray(values)
-        except ValueError:  # lists of several lengths, or nested too deep
-            raise ValueError(
-                f"coordinates must have shape ({side},) on axis {axis}, got nested lists"
-            ) from None
+        where = np.array(_arrays.plain(_arrays.as_array("coordinates", values)))
         if where.shape != (side,):
             raise ValueError(
-                f"coordinates must have shape ({side},) on axis {axis}, got {where.shape}"
+                f"coordinates must have shape ({side},) on axis {axis}, got "
+                f"{_checks.shown(where.shape)}"
             )
         if where.dtype.kind not in "biuf":
-            raise TypeError(f"coordinates must be bool, integer or float, got dtype {where.dtype}")
+            raise TypeError(
+                f"coordinates must be bool, integer or float, got dtype "
+                f"{_checks.shown(where.dtype)}"
+            )
         result.append(where)
     return _within("coordinates must be", result, prepared)
 
 
-def _within(what: str, points: list[Array], prepared: Sequence[Sinusoidal]) -> list[Array]:
+def _within(what: str, points: list[Array], prepared: Sequence[Source]) -> list[Array]:
     """The points of each axis if they can be encoded; else a message that begins with ``what``."""
     for axis, (where, encoding) in enumerate(zip(points, prepared, strict=True)):
-        limit = encoding._encoder.limit
+        limit = encoding.encoder.limit
         # As Python numbers: in float64 an integer just beyond the limit would round to it.
         for extreme in (where.min().item(), where.max().item()) if where.size else ():
             if not -limit <= extreme <= limit:
@@ -265,7 +263,7 @@ def _is(value: object, text: str) -> bool:
 
 
 def _arrangement(preset: str, sides: tuple[int, ...]) -> _Arrangement:
-    found = _PRESETS[_arrays.choice("preset", preset, tuple(_PRESETS))]
+    found = _PRESETS[_checks.choice("preset", preset, tuple(_PRESETS))]
     if found.axes and len(found.axes) != len(sides):
         raise ValueError(
             f"shape must have {len(found.axes)} axes for the preset {preset}, got {len(sides)}"
@@ -275,7 +273,7 @@ def _arrangement(preset: str, sides: tuple[int, ...]) -> _Arrangement:
 
 def _axes(
     d_model: int, arrangement: _Arrangement, count: int, parts: int, convention: dict[str, Any]
-) -> list[Sinusoidal]:
+) -> list[Source]:
     """The encoding of each axis.
 
     What depends on how `d_model` is shared is checked here, as it is what the caller knows.
@@ -295,7 +293,7 @@ def _axes(
                     f"frequencies must be {columns // 2}, half of the {columns} columns that an "
                     f"axis has of d_model = {d_model}, got {found}"
                 )
-    return [_prepared(columns, convention) for columns in widths]
+    return [prepared(grid_encoding, columns, convention) for columns in widths]
 
 
 def _widths(d_model: int, arrangement: _Arrangement, count: int, odd: bool) -> list[int]:

@@ -19,7 +19,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend
+from . import _arrays, _backend, _checks
 
 __all__ = [
     "from_cu_seqlens",
@@ -164,7 +164,7 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
     >>> posenc.positions.from_segments([1, 1, 2, 2, 2, 0])
     array([0, 1, 0, 1, 2, 0])
     """
-    ids = _sequences("segments", _arrays.integers("segments", _arrays.empty_as_integers(segments)))
+    ids = _sequences("segments", _arrays.integers("segments", segments, bools=True))
     begins = np.empty(ids.shape, np.bool_)
     begins[..., :1] = True
     np.not_equal(ids[..., 1:], ids[..., :-1], out=begins[..., 1:])
@@ -205,7 +205,7 @@ def from_mask(mask: npt.ArrayLike) -> Positions:
     array([[0, 0, 0, 1, 2],
            [0, 1, 2, 3, 0]])
     """
-    keep = _sequences("mask", _arrays.switches("mask", _arrays.empty_as_integers(mask)))
+    keep = _sequences("mask", _arrays.switches("mask", mask))
     return _counted(keep, -1, 0)
 
 
@@ -245,11 +245,11 @@ def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:
     array([[2, 3, 4, 5, 1, 1],
            [1, 1, 2, 3, 4, 5]])
     """
-    tokens = _sequences("ids", _integers("ids", ids))
-    pad = _arrays.integer("padding_idx", padding_idx)
+    tokens = _sequences("ids", _arrays.integers("ids", ids))
+    pad = _checks.integer("padding_idx", padding_idx)
     if not -(2**63) <= pad < 2**63 - tokens.shape[-1]:
         raise ValueError(
-            f"padding_idx must leave all positions within int64, got {_arrays.shown(pad)}"
+            f"padding_idx must leave all positions within int64, got {_checks.shown(pad)}"
         )
     return _counted(np.not_equal(tokens, pad, order="C"), pad, pad)
 
@@ -330,19 +330,12 @@ def to_cu_seqlens(position_ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
     return _fresh(_offsets(row), np.dtype(np.int32))
 
 
-def _integers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    given = _arrays.integers(name, _arrays.empty_as_integers(values))
-    if given.dtype == np.bool_:
-        raise TypeError(f"{name} must be integer, got dtype bool")
-    return given
-
-
 def _row(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     """Integers with one axis.
 
     Copied first, so that nobody can change them between the checks and the kernel.
     """
-    own = np.array(_integers(name, values))
+    own = np.array(_arrays.integers(name, values))
     if own.ndim != 1:
         raise ValueError(f"{name} must have one axis, got shape {own.shape}")
     return own
@@ -356,7 +349,7 @@ def _sequences(name: str, given: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _packed(position_ids: npt.ArrayLike) -> npt.NDArray[Any]:
     """Integers of one packed row."""
-    given = _integers("position_ids", position_ids)
+    given = _arrays.integers("position_ids", position_ids)
     if given.ndim == 2 and len(given) == 1:
         given = given[0]
     if given.ndim != 1:

@@ -5,8 +5,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays
-from .sinusoidal import Array, _prepared
+from . import _arrays, _checks, _workers
+from .sinusoidal import Array, prepared
 
 
 def relative_encoding(
@@ -67,15 +67,12 @@ def relative_encoding(
            [ 0.    ,  1.    ,  0.    ,  1.    ],
            [-0.8415,  0.5403, -0.01  ,  1.    ]])
     """
-    tokens = _arrays.integer("length", length, least=0)
-    prepared = _prepared(d_model, convention)
-    limit = prepared._encoder.limit
-    if tokens - 1 > limit:
-        raise ValueError(
-            f"length must leave all distances within {limit:.17g} of 0, got {_arrays.shown(tokens)}"
-        )
-    shape = (max(2 * tokens - 1, 0), prepared.d_model)
+    tokens = _checks.integer("length", length, least=0)
+    source = prepared(relative_encoding, d_model, convention)
+    _arrays.start(0, tokens, source.encoder.limit)
+    shape = (max(2 * tokens - 1, 0), source.width)
     _arrays.addressable("length", shape, np.dtype(np.float64))
+    threads = _workers.count(workers)
     out, plain = _arrays.result(out, shape, dtype)
-    prepared.fill(plain[::-1], start=1 - tokens, workers=workers)
+    source.fill(plain[::-1], 1 - tokens, threads)
     return out
