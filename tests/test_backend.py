@@ -1,6 +1,7 @@
 """The choice of kernels: the best that runs here, what POSENC_BACKEND says, never in silence."""
 
 import importlib
+import importlib.metadata
 import json
 import os
 import platform
@@ -157,6 +158,14 @@ def test_with_no_kernels_at_all_the_import_says_what_is_missing(
         assert len(message) <= 300
         assert "ModuleNotFoundError: " in result.stderr
         assert "posenc._numpy" in result.stderr
+
+
+def test_pyinstaller_finds_the_hook_by_its_entry_point() -> None:
+    # What the hook does is for .ci/run, which freezes an application.
+    points = importlib.metadata.entry_points(group="pyinstaller40", name="hook-dirs")
+    (point,) = [p for p in points if p.value.startswith("posenc.")]
+    (folder,) = point.load()()
+    assert Path(folder, "hook-posenc.py").is_file()
 
 
 @compiled
