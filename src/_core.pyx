@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, freethreading_compatible=True
-"""The kernels. Python checks, kernels trust: see _core.pyi for what every argument must be.
+"""The kernels: see _core.pyi for what every argument must be.
 
 This source is compiled once for each instruction set. All of them, and their twin in _numpy.py,
 do the same IEEE operations in the same order, without contraction, so all give the same bits.
@@ -287,7 +287,7 @@ cdef void write_runs(const Arrays *arrays, Encoder *e, const Target *target, rea
             run.x = row_of(&arrays.x, item, row) if run.ids is NULL else arrays.x.data
             row += run.length
             count += 1
-            if count == WINDOW:
+            if count == WINDOW:  # as many as `prepare` has room for, or all there are
                 write_window(runs, count, heads, e, target, spill)
                 count = 0
     write_window(runs, count, heads, e, target, spill)
@@ -341,7 +341,7 @@ cdef void add_looked_up(const Arrays *arrays, const Block *table, const Target *
             if mask is not NULL and not mask[row]:
                 scale_row(out, x, <real> target.scale, width, target)
                 continue
-            looked_up = row_of(table, positions[row], 0)
+            looked_up = row_of(table, positions[row], 0)  # one of its rows: `within` of _arrays.py
             if target.format == FLOAT16 and table.itemsize == sizeof(uint16_t):
                 widen_float16(<float *> wide, <const uint16_t *> looked_up, width)
                 looked_up = <const char *> wide

@@ -61,7 +61,7 @@ cdef inline void sine_cosine(
     cdef double lower = position - upper
     cdef double product, tail, rest, quarter, g, w, g_upper, g_lower, angle, angle_lo
     cdef double z, zz, s, c, odd, sign
-    cdef double quarters[COLUMNS]
+    cdef double quarters[COLUMNS]  # count <= COLUMNS: `direct`
     cdef Py_ssize_t i
     for i in range(count):
         # position * frequency = product + tail, in quarter turns
@@ -148,7 +148,7 @@ cdef double smallest_of(const double *turns, Py_ssize_t n) noexcept nogil:
 # at most, so little cancels. A fractional position is its own anchor.
 cdef inline double anchor_of(double position) noexcept nogil:
     cdef double size = fabs(position)
-    cdef int64_t whole = <int64_t> size
+    cdef int64_t whole = <int64_t> size  # size <= 2^53: `positions` and `start` of _arrays.py
     if size != whole:
         return position
     if whole < NEAR:
@@ -159,7 +159,7 @@ cdef inline double anchor_of(double position) noexcept nogil:
 cdef const double *anchor_row(Encoder *e, double anchor) noexcept nogil:
     cdef Py_ssize_t index, i
     if 0.0 <= anchor <= e.farthest:
-        index = <Py_ssize_t> anchor // NEAR
+        index = <Py_ssize_t> anchor // NEAR  # the table has a row for it, as anchor <= farthest
         if anchor == index * NEAR:
             return e.table + 2 * e.n * (index + NEAR - 1 if index else 0)
     if anchor != e.held:

@@ -28,6 +28,7 @@ cdef struct Run:
 
 cdef inline const char *x_of(const Run *run, Py_ssize_t row,
                              const Target *target) noexcept nogil:
+    # an id is that of a row of x: `within` of _arrays.py
     return run.x + (row if run.ids is NULL else run.ids[row]) * target.x_stride
 
 
@@ -218,7 +219,7 @@ cdef void write_run(const Run *run, const char *next, Encoder *e, const Target *
     anchor = anchor_row(e, run.anchor)
     plus.x = minus.x = NULL
     for k in range(max(low, -high, 0), last + 1):
-        offset = e.offsets + 2 * e.n * k
+        offset = e.offsets + 2 * e.n * k  # k < NEAR: `anchor_of`, by which runs end in `find_run`
         up = &plus if low <= k <= high else NULL
         down = &minus if 0 < k and low <= -k <= high else NULL
         plus.out = run.out + (k - low) * target.stride
@@ -284,7 +285,7 @@ cdef void write_window(Run *runs, Py_ssize_t count, Py_ssize_t *heads, Encoder *
                        const Target *target, real *spill) noexcept nogil:
     cdef Py_ssize_t size = 1, i, head, next
     cdef const Run *run
-    while size < count:
+    while size < count:  # so size < 2 * count, for which `prepare` has room in `heads`
         size *= 2
     for i in range(size):
         heads[i] = -1

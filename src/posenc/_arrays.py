@@ -310,8 +310,10 @@ def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
         for extreme in extremes:
             number = extreme.item() if isinstance(extreme, np.generic) else extreme
             if not -limit <= number <= limit:
+                reason = ", as far as its frequencies go" * (limit < _EXACT_INTEGERS)
                 raise ValueError(
-                    f"positions must be finite and within {limit:.17g} of 0, got {shown(number)}"
+                    f"positions must be finite and within {limit:.17g} of 0{reason}, "
+                    f"got {shown(number)}"
                 )
     return np.asarray(own, np.float64, order="C")
 
@@ -333,12 +335,18 @@ def _rounded_integers(values: npt.ArrayLike, own: Array) -> list[int]:
 
 def _python_integers(name: str, own: Array, wanted: str) -> Array:
     """An array of objects, each an integer, as one of Python's own ints."""
-    given = own.ravel().tolist()
-    for value in given:
+    ints = []
+    for value in own.ravel().tolist():
         if not isinstance(value, numbers.Integral):
             raise TypeError(f"{name} must be {wanted}, got dtype {np.asarray(value).dtype}")
-    result = np.empty(len(given), dtype=object)
-    result[:] = [operator.index(value) for value in given]
+        ints.append(operator.index(value))
+        if int(value) != ints[-1]:  # a subclass, of which either might be meant
+            raise TypeError(
+                f"{name} must be {wanted}, got an object that is {shown(ints[-1])} as an index and "
+                f"{shown(int(value))} as an int"
+            )
+    result = np.empty(len(ints), dtype=object)
+    result[:] = ints
     return result.reshape(own.shape)
 
 
