@@ -416,8 +416,8 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
         lambda: ALL.grid_encoding((1, 2), 8, coordinates=[["a"], ["b", "c"]]),
     ),
     (
-        TypeError,
-        ("coordinates", "object"),
+        ValueError,
+        ("coordinates", "finite", "axis 1"),
         lambda: ALL.grid_encoding((1, 1), 8, coordinates=[[0], [2**70]]),
     ),
     (

@@ -32,7 +32,7 @@ MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
 _EXACT_INTEGERS = 2**53
 
 
-def as_array(name: str, values: npt.ArrayLike) -> Array:
+def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Array:
     """An array of what NumPy, or DLPack on the CPU, makes one of; with nothing in it masked.
 
     May be the caller's own, which the caller's code can still change: see `plain`.
@@ -40,7 +40,7 @@ def as_array(name: str, values: npt.ArrayLike) -> Array:
     if type(values) is np.ndarray:
         return values
     try:
-        result = np.asarray(values)
+        result = np.asarray(values, dtype)
         if result.dtype == object and not result.ndim and hasattr(type(values), "__dlpack__"):
             result = np.from_dlpack(values)  # type: ignore[arg-type]
     except (MemoryError, RecursionError):
@@ -291,28 +291,30 @@ def kernel_ready(x: Array) -> bool:
     return _is_float(x.dtype) and x.flags.aligned and (x.strides[-1] == x.itemsize or x.size == 0)
 
 
-def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
+def positions(
+    values: npt.ArrayLike, limit: float, name: str = "positions"
+) -> npt.NDArray[np.float64]:
     """Positions as a fresh C-contiguous array of float64, in which integers up to 2^53 are exact.
 
     Copied first, so that nobody can change them between the checks and the kernel.
     """
-    own = np.array(plain(as_array("positions", values)), order="C")
+    own = np.array(plain(as_array(name, values)), order="C")
     if own.dtype == object:
-        own = _python_integers("positions", own, "bool, integer or float")
+        own = _python_integers(name, own, "bool, integer or float")
     elif not _is_real(own.dtype):
-        raise TypeError(f"positions must be bool, integer or float, got dtype {shown(own.dtype)}")
+        raise TypeError(f"{name} must be bool, integer or float, got dtype {shown(own.dtype)}")
     elif own.dtype.kind == "V":
         own = own.astype(np.float64)
     if own.size:
         # As Python numbers: in float64 an integer just beyond the limit would round to it.
         extremes = [np.min(own), np.max(own)]
-        extremes += _rounded_integers(values, own)
+        extremes += _rounded_integers(name, values, own)
         for extreme in extremes:
             number = extreme.item() if isinstance(extreme, np.generic) else extreme
             if not -limit <= number <= limit:
                 reason = ", as far as its frequencies go" * (limit < _EXACT_INTEGERS)
                 raise ValueError(
-                    f"positions must be finite and within {limit:.17g} of 0{reason}, "
+                    f"{name} must be finite and within {limit:.17g} of 0{reason}, "
                     f"got {shown(number)}"
                 )
     return np.asarray(own, np.float64, order="C")
@@ -323,13 +325,13 @@ def _is_real(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biuf" or (dtype.kind == "V" and np.can_cast(dtype, np.float64))
 
 
-def _rounded_integers(values: npt.ArrayLike, own: Array) -> list[int]:
+def _rounded_integers(name: str, values: npt.ArrayLike, own: Array) -> list[int]:
     """The integers of a list in which NumPy has made floats of them, where that may have rounded."""
     if not isinstance(values, list | tuple) or own.dtype.kind != "f":
         return []
     if not (np.abs(own) >= _EXACT_INTEGERS).any():
         return []
-    given = np.array(values, dtype=object).ravel().tolist()
+    given = as_array(name, values, object).ravel().tolist()
     return [operator.index(value) for value in given if isinstance(value, numbers.Integral)]
 
 
@@ -371,7 +373,7 @@ def _integral(name: str, values: npt.ArrayLike, bools: bool = False) -> Array:
     if not result.size and result.dtype.kind == "f":  # NumPy's dtype of an empty list
         return result.astype(np.int64)
     if result.dtype.kind == "f" and isinstance(values, list | tuple):
-        result = np.array(values, dtype=object)  # integers from 2^63 on are floats beside others
+        result = as_array(name, values, object)  # integers from 2^63 on are floats beside others
     if result.dtype != object:
         raise TypeError(f"{name} must be {wanted}, got dtype {shown(result.dtype)}")
     return _python_integers(name, result, wanted)

@@ -173,8 +173,7 @@ def grid_encoding(
     encoded = []
     if math.prod(sides):  # else a side may be larger than memory
         if points is None:
-            made = [arrangement.coordinates(side) for side in sides]
-            points = _within("shape must leave coordinates", made, of_axes)
+            points = _counted(arrangement, sides, of_axes)
         encoded = [
             axis.encode(where, plain.dtype, None, 1)
             for axis, where in zip(of_axes, points, strict=True)
@@ -220,32 +219,29 @@ def _points(
             f"coordinates must be {len(sides)}, one array for each axis, got {len(given)}"
         )
     result = []
-    for axis, (values, side) in enumerate(zip(given, sides, strict=True)):
-        where = np.array(_arrays.plain(_arrays.as_array("coordinates", values)))
+    for axis, (values, side, source) in enumerate(zip(given, sides, prepared, strict=True)):
+        where = _arrays.positions(values, source.encoder.limit, f"coordinates on axis {axis}")
         if where.shape != (side,):
             raise ValueError(
                 f"coordinates must have shape ({side},) on axis {axis}, got "
                 f"{_checks.shown(where.shape)}"
             )
-        if where.dtype.kind not in "biuf":
-            raise TypeError(
-                f"coordinates must be bool, integer or float, got dtype "
-                f"{_checks.shown(where.dtype)}"
-            )
         result.append(where)
-    return _within("coordinates must be", result, prepared)
+    return result
 
 
-def _within(what: str, points: list[Array], prepared: Sequence[Source]) -> list[Array]:
-    """The points of each axis if they can be encoded; else a message that begins with ``what``."""
-    for axis, (where, encoding) in enumerate(zip(points, prepared, strict=True)):
-        limit = encoding.encoder.limit
-        # As Python numbers: in float64 an integer just beyond the limit would round to it.
-        for extreme in (where.min().item(), where.max().item()) if where.size else ():
-            if not -limit <= extreme <= limit:
-                raise ValueError(
-                    f"{what} finite and within {limit:.17g} of 0, got {extreme} on axis {axis}"
-                )
+def _counted(
+    arrangement: _Arrangement, sides: tuple[int, ...], prepared: Sequence[Source]
+) -> list[Array]:
+    """The coordinates of an arrangement, if they can be encoded."""
+    points = [arrangement.coordinates(side) for side in sides]
+    for axis, (where, source) in enumerate(zip(points, prepared, strict=True)):
+        limit = source.encoder.limit
+        if not -limit <= where[0] <= where[-1] <= limit:
+            raise ValueError(
+                f"shape must leave coordinates within {limit:.17g} of 0, got {where[-1]} on axis "
+                f"{axis}"
+            )
     return points
 
 
