@@ -4,8 +4,9 @@
     python bench/instructions.py --update    # records the counts of this build
 
 A count does not depend on what else the machine does, so it shows a slow-down where times cannot.
-It does depend a little on the compiler and on the versions of Python and NumPy: hence the bound.
-valgrind runs no AVX-512; the kernels are one source, so the other two builds speak for it.
+It does depend on the compiler and on the versions of Python and NumPy, and by a few thousandths on
+which of their functions NumPy and the C library choose for the processor: hence the bound. valgrind
+runs no AVX-512; the kernels are one source, so the other two builds speak for it.
 """
 
 import argparse
