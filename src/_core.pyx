@@ -17,7 +17,7 @@ from libc.string cimport memcpy
 cimport numpy as cnp
 from cpython.float cimport PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
-from cpython.tuple cimport PyTuple_GET_ITEM
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
 cnp.import_array()
 
@@ -110,8 +110,10 @@ cdef enum Format:
 cdef enum:
     # Rows of a table before its anchors, and the distance of these.
     NEAR = 64
-    # Axes that an array may have.
+    # Axes that `aligned` has room for: as many as NumPy has.
     MAX_AXES = 64
+    # Fields of an encoder.
+    FIELDS = 7
     # Columns whose sines and cosines are taken at a time.
     COLUMNS = 256
     # Bytes of a tile of rows that is added to every item of a batch, about: what stays in a level-1
@@ -156,6 +158,86 @@ cdef Block block_of(cnp.ndarray array) noexcept:
     block.row_stride = cnp.PyArray_STRIDE(array, 1)
     block.itemsize = cnp.PyArray_ITEMSIZE(array)
     return block
+
+
+# The rules that follow are those of _core.pyi. Python has checked all of them; what costs nanoseconds
+# is checked once more, so that no mistake there can reach memory that is not an argument's.
+cdef int refuse(str name) except -1:
+    raise ValueError(f"{name} does not fit the other arguments of the kernel")
+
+
+# Rows (items, rows, width), or (items, rows) of single elements if `width` is 0; None is fine.
+cdef int check_rows(str name, cnp.ndarray array, Py_ssize_t items, Py_ssize_t rows,
+                    Py_ssize_t width, size_t itemsize) except -1:
+    cdef int axes = 3 if width else 2
+    if array is None:
+        return 0
+    if not (cnp.PyArray_NDIM(array) == axes and cnp.PyArray_ISALIGNED(array)
+            and cnp.PyArray_DIM(array, 0) == items and cnp.PyArray_DIM(array, 1) == rows
+            and <size_t> cnp.PyArray_ITEMSIZE(array) == itemsize
+            and (axes == 2 or cnp.PyArray_DIM(array, 2) == width)
+            and (cnp.PyArray_DIM(array, axes - 1) < 2
+                 or <size_t> cnp.PyArray_STRIDE(array, axes - 1) == itemsize)):
+        refuse(name)
+    return 0
+
+
+# A table (any number, width) that is gathered from.
+cdef int check_table(str name, cnp.ndarray array, Py_ssize_t width, size_t itemsize) except -1:
+    if not (cnp.PyArray_NDIM(array) == 2 and cnp.PyArray_ISALIGNED(array)
+            and cnp.PyArray_DIM(array, 1) == width
+            and <size_t> cnp.PyArray_ITEMSIZE(array) == itemsize
+            and (width < 2 or <size_t> cnp.PyArray_STRIDE(array, 1) == itemsize)):
+        refuse(name)
+    return 0
+
+
+# What is written, (items, rows, width).
+cdef int check_out(str name, cnp.ndarray out) except -1:
+    if not (cnp.PyArray_NDIM(out) == 3 and cnp.PyArray_ISWRITEABLE(out)):
+        refuse(name)
+    return check_rows(name, out, cnp.PyArray_DIM(out, 0), cnp.PyArray_DIM(out, 1),
+                      cnp.PyArray_DIM(out, 2), cnp.PyArray_ITEMSIZE(out))
+
+
+# What is added to, by whose rows, and where: all but the encoding itself.
+cdef int check_sums(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, cnp.ndarray positions,
+                    cnp.ndarray mask) except -1:
+    cdef Py_ssize_t items, rows, width
+    cdef size_t itemsize = cnp.PyArray_ITEMSIZE(out)
+    check_out("out", out)
+    items, rows = cnp.PyArray_DIM(out, 0), cnp.PyArray_DIM(out, 1)
+    width = cnp.PyArray_DIM(out, 2)
+    if x is not None and cnp.PyArray_TYPE(x) != cnp.PyArray_TYPE(out):
+        refuse("x")
+    if ids is None:
+        check_rows("x", x, items, rows, width, itemsize)
+    else:
+        check_table("x", x, width, itemsize)
+    check_rows("ids", ids, items, rows, 0, sizeof(int64_t))
+    check_rows("positions", positions, items, rows, 0, sizeof(double))
+    check_rows("mask", mask, items, rows, 0, sizeof(uint8_t))
+    return 0
+
+
+# The number of frequencies of an encoder, once its arrays have that of _encoder.py.
+cdef Py_ssize_t frequencies_of(encoder) except -1:
+    cdef cnp.ndarray array
+    cdef Py_ssize_t n = -1, item
+    if not (PyTuple_Check(encoder) and PyTuple_GET_SIZE(encoder) == FIELDS):
+        refuse("encoder")
+    for item in range(3):
+        if not cnp.PyArray_Check(<object> PyTuple_GET_ITEM(encoder, item)):
+            refuse("encoder")
+        array = <cnp.ndarray> PyTuple_GET_ITEM(encoder, item)
+        if not (cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT64 and cnp.PyArray_ISCARRAY_RO(array)
+                and cnp.PyArray_NDIM(array) == (3 if item else 2)
+                and cnp.PyArray_DIM(array, 0) >= (NEAR if item else 4)
+                and (not item or cnp.PyArray_DIM(array, 1) == 2)
+                and n in (-1, cnp.PyArray_DIM(array, 2 if item else 1))):
+            refuse("encoder")
+        n = cnp.PyArray_DIM(array, 2 if item else 1)
+    return n
 
 
 cdef Format format_of(cnp.ndarray array) noexcept:
@@ -289,13 +371,13 @@ cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs,
     cdef size_t anchor, spill, tile
     cdef char *aligned
     runs = min(runs, <Py_ssize_t> WINDOW)
+    e.n = frequencies_of(encoder)
     e.turns = data_of(encoder, 0)
     e.table = data_of(encoder, 1)
     e.offsets = data_of(encoder, 2)
     e.paired = <object> PyTuple_GET_ITEM(encoder, 4)
     e.cos_first = <object> PyTuple_GET_ITEM(encoder, 5)
     e.amplitude = <object> PyTuple_GET_ITEM(encoder, 6)
-    e.n = cnp.PyArray_DIM(<cnp.ndarray> PyTuple_GET_ITEM(encoder, 1), 2)
     e.farthest = <double> (
         NEAR * (cnp.PyArray_DIM(<cnp.ndarray> PyTuple_GET_ITEM(encoder, 1), 0) - NEAR))
     e.smallest = 0.0
@@ -372,8 +454,13 @@ cdef Arrays arrays_of(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double st
 cdef int write(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
                cnp.ndarray positions, cnp.ndarray mask, encoder, bint stream,
                double scale) except -1:
-    cdef Arrays arrays = arrays_of(out, x, ids, start, positions, mask)
-    cdef Target target = target_of(out, x, &arrays, stream, scale)
+    cdef Arrays arrays
+    cdef Target target
+    check_sums(out, x, ids, positions, mask)
+    if cnp.PyArray_DIM(out, 2) != 2 * frequencies_of(encoder):
+        refuse("encoder")
+    arrays = arrays_of(out, x, ids, start, positions, mask)
+    target = target_of(out, x, &arrays, stream, scale)
     return write_to(out, &arrays, &target, encoder)
 
 
@@ -412,11 +499,16 @@ def aligned(cnp.ndarray buffer not None, tuple shape not None, cnp.dtype dtype n
     cdef cnp.npy_intp sizes[MAX_AXES]
     cdef char *first = cnp.PyArray_BYTES(buffer)
     cdef cnp.ndarray array
-    cdef int axes = len(shape), axis
+    cdef Py_ssize_t axes = len(shape), axis, size = cnp.PyDataType_ELSIZE(dtype)
+    if axes > MAX_AXES:
+        raise ValueError(f"an array has at most {MAX_AXES} axes, got {axes}")
     for axis in range(axes):
         sizes[axis] = shape[axis]
+        size *= sizes[axis]
     first += -<size_t> first % LINE
-    array = cnp.PyArray_SimpleNewFromData(axes, sizes, dtype.type_num, first)
+    if size and first + size > cnp.PyArray_BYTES(buffer) + cnp.PyArray_NBYTES(buffer):
+        refuse("buffer")
+    array = cnp.PyArray_SimpleNewFromData(<int> axes, sizes, dtype.type_num, first)
     cnp.set_array_base(array, buffer)
     return array
 
@@ -426,6 +518,12 @@ def tabulate(cnp.ndarray table not None, cnp.ndarray turns not None, double reac
     cdef double *frequencies = <double *> cnp.PyArray_DATA(turns)
     cdef Py_ssize_t n = cnp.PyArray_DIM(turns, 1), count = cnp.PyArray_DIM(table, 0), row
     cdef double smallest, position
+    if not (cnp.PyArray_NDIM(turns) == 2 and cnp.PyArray_DIM(turns, 0) == 4
+            and cnp.PyArray_NDIM(table) == 3 and cnp.PyArray_DIM(table, 1) == 2
+            and cnp.PyArray_DIM(table, 2) == n and cnp.PyArray_TYPE(table) == cnp.NPY_FLOAT64
+            and cnp.PyArray_TYPE(turns) == cnp.NPY_FLOAT64
+            and cnp.PyArray_ISCARRAY(table) and cnp.PyArray_ISCARRAY(turns)):
+        refuse("table")
     with nogil:
         halve(frequencies + n, frequencies + 2 * n, frequencies, n)
         smallest = smallest_of(frequencies, n)
@@ -457,11 +555,20 @@ cdef void add_rows_of(bint single, const Arrays *arrays, const Block *table,
 def add_rows(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids,
              cnp.ndarray positions not None, cnp.ndarray mask, cnp.ndarray rows not None,
              bint stream, double scale):
-    cdef Arrays arrays = arrays_of(out, x, ids, 0.0, positions, mask)
-    cdef Target target = target_of(out, x, &arrays, stream, scale)
-    cdef Block table = block_of(rows)
+    cdef Arrays arrays
+    cdef Target target
+    cdef Block table
     cdef bint single = cnp.PyArray_TYPE(out) != cnp.NPY_FLOAT64
-    cdef void *wide = malloc(arrays.out.width * sizeof(float))
+    cdef void *wide
+    check_sums(out, x, ids, positions, mask)
+    check_table("rows", rows, cnp.PyArray_DIM(out, 2), cnp.PyArray_ITEMSIZE(rows))
+    if cnp.PyArray_TYPE(rows) != cnp.PyArray_TYPE(out) and not (
+            cnp.PyArray_ITEMSIZE(out) == 2 and cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT32):
+        refuse("rows")
+    arrays = arrays_of(out, x, ids, 0.0, positions, mask)
+    target = target_of(out, x, &arrays, stream, scale)
+    table = block_of(rows)
+    wide = malloc(arrays.out.width * sizeof(float))
     if wide is NULL:
         raise MemoryError("posenc: no memory for a row of scratch")
     if cnp.PyArray_NBYTES(out) <= TINY:
@@ -489,8 +596,7 @@ def add_at_once(out, x, start, scale, workers, encoder):
             and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(source)
             and cnp.PyArray_TYPE(to) in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64)
             and cnp.PyArray_ISCARRAY(to) and cnp.PyArray_ISCARRAY_RO(source)
-            and cnp.PyArray_DIM(to, 2)
-            == 2 * cnp.PyArray_DIM(<cnp.ndarray> PyTuple_GET_ITEM(encoder, 0), 1)
+            and cnp.PyArray_DIM(to, 2) == 2 * frequencies_of(encoder)
             and cnp.PyArray_SAMESHAPE(to, source)):
         return False
     first, other, size = cnp.PyArray_BYTES(to), cnp.PyArray_BYTES(source), cnp.PyArray_NBYTES(to)

@@ -4,7 +4,11 @@ def runs(cnp.ndarray out not None, cnp.ndarray lengths not None):
     cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(out)
     cdef const int64_t *length = <const int64_t *> cnp.PyArray_DATA(lengths)
     cdef Py_ssize_t count = cnp.PyArray_SIZE(lengths), i
-    cdef int64_t k
+    cdef int64_t k, total = 0
+    for i in range(count):
+        total += length[i]
+    if total != cnp.PyArray_SIZE(out):
+        refuse("lengths")
     with nogil:
         for i in range(count):
             for k in range(length[i]):
@@ -17,6 +21,8 @@ def segments(cnp.ndarray out not None, cnp.ndarray begins not None):
     cdef const uint8_t *begin = <const uint8_t *> cnp.PyArray_DATA(begins)
     cdef Py_ssize_t size = cnp.PyArray_SIZE(out), i
     cdef int64_t position = 0
+    if cnp.PyArray_SIZE(begins) != size:
+        refuse("begins")
     with nogil:
         for i in range(size):
             position = 0 if begin[i] else position + 1
@@ -29,6 +35,8 @@ def counts(cnp.ndarray out not None, cnp.ndarray keep not None, int64_t base, in
     cdef Py_ssize_t size = cnp.PyArray_SIZE(out)
     cdef Py_ssize_t length = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1), first, i
     cdef int64_t beyond
+    if cnp.PyArray_SIZE(keep) != size:
+        refuse("keep")
     with nogil:
         for first from 0 <= first < size by length:
             beyond = base - pad

@@ -59,15 +59,29 @@ cdef void turn_block(const Block *out, const Block *x, const Block *rows, bint p
 
 def turn_pairs(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray rows not None,
                bint paired, bint stream):
-    cdef Block to = block_of(out), source = block_of(x), by = block_of(rows)
+    cdef Block to, source, by
     cdef Format format = format_of(out)
-    cdef bint double = by.itemsize == sizeof(double)
-    cdef size_t row = whole_lines(to.width * to.itemsize)
-    cdef void *memory = malloc(LINE + row + by.width * sizeof(float))
-    cdef char *scratch = <char *> whole_lines(<size_t> memory)
-    cdef void *wide = scratch + row
+    cdef bint double
+    cdef size_t row
+    cdef void *memory
+    cdef void *wide
+    cdef char *scratch
+    check_out("out", out)
+    check_out("rows", rows)
+    to, source, by = block_of(out), block_of(x), block_of(rows)
+    check_rows("x", x, to.items, to.rows, to.width, to.itemsize)
+    if not (cnp.PyArray_TYPE(x) == cnp.PyArray_TYPE(out) and by.rows == to.rows
+            and by.width <= to.width and by.items and to.items % by.items == 0
+            and cnp.PyArray_TYPE(rows) == (
+                cnp.NPY_FLOAT64 if cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT64 else cnp.NPY_FLOAT32)):
+        refuse("rows")
+    double = by.itemsize == sizeof(double)
+    row = whole_lines(to.width * to.itemsize)
+    memory = malloc(LINE + row + by.width * sizeof(float))
     if memory is NULL:
         raise MemoryError("posenc: no memory for a row of scratch")
+    scratch = <char *> whole_lines(<size_t> memory)
+    wide = scratch + row
     if not stream:
         scratch = NULL
     with nogil:
@@ -82,8 +96,14 @@ def turn_pairs(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray row
 
 def tables(cnp.ndarray cosines not None, cnp.ndarray sines not None, double start,
            cnp.ndarray positions, encoder, bint paired):
-    cdef Arrays arrays = arrays_of(cosines, sines, None, start, positions, None)
-    cdef Target target = target_of(cosines, sines, &arrays, False, 1.0)
+    cdef Arrays arrays
+    cdef Target target
+    check_out("sines", sines)
+    check_sums(cosines, sines, None, positions, None)
+    if cnp.PyArray_DIM(cosines, 2) != 2 * frequencies_of(encoder):
+        refuse("encoder")
+    arrays = arrays_of(cosines, sines, None, start, positions, None)
+    target = target_of(cosines, sines, &arrays, False, 1.0)
     target.adds = False
     target.parts = True
     target.paired = paired

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from posenc import _backend, _frequencies, sinusoidal
+from posenc import _backend, _recent
 
 _PURE = os.environ.get("POSENC_BACKEND") == "numpy"
 
@@ -54,6 +54,4 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def forget() -> None:
-    sinusoidal._cached.cache_clear()
-    for prepared in (_frequencies.encoder, _frequencies.geometric, _frequencies.explicit):
-        prepared.cache_clear()
+    _recent.clear()

@@ -1,9 +1,10 @@
 """Arrays in and out: whatever a loader hands over is read right, and only `out` is written."""
 
+import _thread
 import operator
-import threading
 import warnings
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -362,8 +363,10 @@ def test_nan_and_infinity_in_x_pass_through_without_a_warning(backend: str) -> N
     "scale",
     [
         3,
-        True,
         np.float32(0.1),
+        np.array(0.1),
+        np.array(3),
+        Decimal("0.1"),
         np.int64(-7),
         2**24 + 1,
         Fraction(1, 3),
@@ -382,13 +385,13 @@ def test_threads_reach_axes_that_do_not_merge(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = []
-    start = threading.Thread.start
+    start = _thread.start_new_thread
 
-    def counted(thread: threading.Thread) -> None:
-        starts.append(thread)
-        start(thread)
+    def counted(*arguments: Any) -> None:
+        starts.append(arguments)
+        start(*arguments)
 
-    monkeypatch.setattr(threading.Thread, "start", counted)
+    monkeypatch.setattr(_thread, "start_new_thread", counted)
     out = np.empty((12, 8, 64, 256), np.float32)[:, ::2]
     expected = posenc.positional_encoding(64, 256, dtype=np.float32)
     posenc.fill(out, workers=2)

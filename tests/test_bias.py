@@ -181,10 +181,199 @@ def test_edges_that_logarithms_miss(size: tuple[int, int], edge: int, expected: 
     assert got[0, ::-1][edge - 1 : edge + 1].tolist() == [expected - 1, expected]
 
 
-def test_sizes_beyond_reason_are_answered() -> None:
-    table = posenc.t5_buckets(3, 4, num_buckets=10**4, max_distance=10**30)
-    assert table.tolist() == [[1, 0, 5001, 5002], [2, 1, 0, 5001], [3, 2, 1, 0]]
-    assert posenc.t5_buckets(1, 3, num_buckets=4, max_distance=10**400).tolist() == [[1, 1, 0]]
+def test_edges_of_many_buckets_are_whole_where_powers_are() -> None:
+    # 2^15 (2^16)^(j / 16) is 2^(15 + j); powers n^32768 of all integers would take minutes
+    exact, left = 2**15, 2**15
+    whole = [2 ** (15 + j) for j in range(1, 16)]
+    got = posenc.t5_buckets(
+        q_positions=[0],
+        k_positions=[[-n, 1 - n] for n in whole],
+        bidirectional=False,
+        num_buckets=2**16,
+        max_distance=2**31,
+    )
+    edges = [exact + j * left // 16 for j in range(1, 16)]
+    assert got[:, 0].tolist() == [[edge, edge - 1] for edge in edges]
+
+
+@given(
+    buckets=st.integers(2, 400),
+    farthest=st.integers(2, 2**32) | st.integers(0, 32).map(lambda k: 2**k),
+    step=st.integers(1, 200),
+)
+def test_buckets_are_exact_on_both_sides_of_an_edge(buckets: int, farthest: int, step: int) -> None:
+    exact = buckets // 2
+    left = buckets - exact
+    assume(farthest > exact and step < left)
+    edge = int(mpmath.floor(exact * (mpmath.mpf(farthest) / exact) ** (mpmath.mpf(step) / left)))
+    near = [edge - 1, edge, edge + 1, edge + 2]
+    got = posenc.t5_buckets(
+        q_positions=np.array(near),
+        k_positions=[0],
+        bidirectional=False,
+        num_buckets=buckets,
+        max_distance=farthest,
+    )
+    assert got[:, 0].tolist() == [bucket(-n, False, buckets, farthest) for n in near]
+
+
+def test_results_without_an_entry_need_no_memory_for_their_other_axis() -> None:
+    assert posenc.t5_buckets(0, 2**45).shape == (0, 2**45)
+    assert posenc.t5_buckets(2**45, 0).shape == (2**45, 0)
+    assert posenc.alibi_bias(2, 0, 2**45).shape == (2, 0, 2**45)
+    assert posenc.alibi_bias(2, q_positions=[], k_positions=[1, 2]).shape == (2, 0, 2)
+    assert posenc.t5_buckets(q_positions=np.zeros((3, 0))).shape == (3, 0, 0)
+
+
+# Given positions.
+
+
+@st.composite
+def positions(draw: st.DrawFn) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Those of queries and of keys, of leading axes that broadcast."""
+    leading = draw(st.lists(st.integers(0, 3), max_size=2))
+    arrays = []
+    for _ in range(2):
+        shape = [side if draw(st.booleans()) else 1 for side in leading]
+        shape = shape[draw(st.integers(0, len(shape))) :]
+        most = draw(st.sampled_from([3, 300, 2**52]))
+        size = (*shape, draw(st.integers(0, 5)))
+        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        arrays.append(rng.integers(-most, most, size, endpoint=True))
+    return arrays[0], arrays[1]
+
+
+def pairs(of: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The distances, as Python's integers."""
+    queries, keys = (array.astype(object) for array in of)
+    return np.asarray(keys[..., np.newaxis, :] - queries[..., np.newaxis], object)
+
+
+@given(
+    of=positions(),
+    heads=st.integers(1, 5),
+    causal=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
+)
+def test_biases_of_given_positions_are_those_of_their_distances(
+    of: tuple[npt.NDArray[Any], npt.NDArray[Any]], heads: int, causal: bool, dtype: np.dtype[Any]
+) -> None:
+    queries, keys = of
+    got = posenc.alibi_bias(
+        heads, q_positions=queries, k_positions=keys, causal=causal, dtype=dtype
+    )
+    away = pairs(of)
+    check(got, dtype, (*away.shape[:-2], heads, *away.shape[-2:]))
+    for head, slope in enumerate(posenc.alibi_slopes(heads).tolist()):
+        exact = [
+            -math.inf if causal and d > 0 else -float(Fraction(slope) * abs(d)) for d in away.flat
+        ]
+        wide = np.array(exact).reshape(away.shape)
+        with np.errstate(over="ignore"):
+            expected = wide.astype(np.float32 if dtype.itemsize == 2 else dtype).astype(dtype)
+        np.testing.assert_array_equal(got[..., head, :, :], expected)
+
+
+@given(of=positions(), size=sizes)
+def test_buckets_of_given_positions_are_those_of_their_distances(
+    of: tuple[npt.NDArray[Any], npt.NDArray[Any]], size: tuple[bool, int, int]
+) -> None:
+    bidirectional, num_buckets, max_distance = size
+    assume(num_buckets >= 4 or not bidirectional)
+    assume(max_distance > num_buckets // (4 if bidirectional else 2))
+    got = posenc.t5_buckets(
+        q_positions=of[0],
+        k_positions=of[1],
+        bidirectional=bidirectional,
+        num_buckets=num_buckets,
+        max_distance=max_distance,
+    )
+    away = pairs(of)
+    check(got, np.dtype(np.int64), away.shape)
+    capped = [max(-max_distance, min(d, max_distance)) for d in away.flat]
+    assert got.ravel().tolist() == [bucket(d, *size) for d in capped]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("q_len", "k_len"), [(7, 7), (1, 9), (300, 400)])
+def test_consecutive_positions_have_the_bits_of_lengths(
+    q_len: int, k_len: int, dtype: np.dtype[Any]
+) -> None:
+    keys = np.arange(5, 5 + k_len)
+    queries = keys[k_len - q_len :]
+    for causal in (True, False):
+        got = posenc.alibi_bias(
+            5, q_positions=queries, k_positions=keys, causal=causal, dtype=dtype
+        )
+        expected = posenc.alibi_bias(5, q_len, k_len, causal=causal, dtype=dtype)
+        assert got.tobytes() == expected.tobytes()
+        buckets = posenc.t5_buckets(q_positions=queries, k_positions=keys, bidirectional=causal)
+        assert np.array_equal(buckets, posenc.t5_buckets(q_len, k_len, bidirectional=causal))
+
+
+def test_keys_stand_where_queries_do_unless_they_are_given() -> None:
+    where = np.array([[3, 1, 4], [1, 5, 9]], np.uint8)  # whose differences would wrap
+    kept = where.copy()
+    for got, expected in [
+        (
+            posenc.alibi_bias(4, q_positions=where),
+            posenc.alibi_bias(4, q_positions=where, k_positions=where.tolist()),
+        ),
+        (
+            posenc.t5_buckets(q_positions=where),
+            posenc.t5_buckets(q_positions=where.astype(">i2"), k_positions=where.astype(object)),
+        ),
+    ]:
+        np.testing.assert_array_equal(got, expected)
+    deep = where.reshape([2] + [1] * 28 + [3])
+    np.testing.assert_array_equal(
+        posenc.alibi_bias(4, q_positions=deep).reshape(2, 4, 3, 3),
+        posenc.alibi_bias(4, q_positions=where),
+    )
+    assert posenc.t5_buckets(q_positions=where)[0].tolist() == [[0, 2, 17], [18, 0, 19], [1, 3, 0]]
+    np.testing.assert_array_equal(where, kept)
+
+
+def test_packed_documents_have_their_own_distances() -> None:
+    # pytorch/torchtitan#2559: positions that begin anew in every document
+    lengths = [3, 1, 4]
+    where = posenc.positions.from_lengths(lengths)
+    biases, buckets = posenc.alibi_bias(2, q_positions=where), posenc.t5_buckets(q_positions=where)
+    begin = 0
+    for length in lengths:
+        own = slice(begin, begin + length)
+        np.testing.assert_array_equal(biases[:, own, own], posenc.alibi_bias(2, length, length))
+        np.testing.assert_array_equal(buckets[own, own], posenc.t5_buckets(length, length))
+        begin += length
+
+
+def test_padded_rows_count_by_their_mask() -> None:
+    # huggingface/transformers#17866: the biases of BLOOM where rows are padded on the left
+    mask = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
+    where = posenc.positions.from_mask(mask)
+    scores = np.zeros((2, 6, 5, 5), np.float32)
+    biases = posenc.alibi_bias(6, q_positions=where, causal=False, dtype=np.float32)
+    scores += biases
+    np.testing.assert_array_equal(biases[0, :, 2:, 2:], posenc.alibi_bias(6, 3, 3, causal=False))
+    np.testing.assert_array_equal(biases[1], posenc.alibi_bias(6, 5, 5, causal=False))
+    token = posenc.alibi_bias(6, q_positions=where[:, -1:], k_positions=where, causal=False)
+    np.testing.assert_array_equal(token, biases[:, :, -1:])
+    slopes = posenc.alibi_slopes(6)
+    bloom = slopes[:, np.newaxis] * (where * mask)[:, np.newaxis]  # (batch, heads, keys)
+    last = biases[:, :, -1] - biases[:, :, -1, :1]  # but for a constant, and for what is hidden
+    np.testing.assert_allclose(last[1], bloom[1], rtol=1e-6)
+    np.testing.assert_allclose(last[0, :, 2:], bloom[0, :, 2:], rtol=1e-6)
+
+
+def test_boxes_have_the_buckets_of_their_sides() -> None:
+    # LayoutLMv3: 64 buckets up to 256 of the left and the lower sides, which are 0 to 1000
+    boxes = np.random.default_rng(3).integers(0, 1001, (2, 40, 4))
+    for side in (0, 3):
+        where = boxes[:, :, side]
+        got = posenc.t5_buckets(q_positions=where, num_buckets=64, max_distance=256)
+        for page, i, j in np.ndindex(2, 40, 40):
+            away = int(where[page, j] - where[page, i])
+            assert got[page, i, j] == bucket(max(-256, min(away, 256)), True, 64, 256)
 
 
 CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
@@ -206,6 +395,60 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     ),
     (ValueError, ("max_distance", "9", "8"), lambda: ALL.t5_buckets(3, 3, max_distance=8)),
     (TypeError, ("max_distance",), lambda: ALL.t5_buckets(3, 3, max_distance=128.0)),
+    # more than anybody has, before anything is made of it
+    (ValueError, ("heads", "65536", str(2**40)), lambda: ALL.alibi_slopes(2**40)),
+    (ValueError, ("heads", "65536", str(2**40)), lambda: ALL.alibi_bias(2**40, 0, 0)),
+    (ValueError, ("heads", "1329 bits"), lambda: ALL.alibi_slopes(10**400)),
+    (ValueError, ("q_len and k_len", "2**63 bytes"), lambda: ALL.alibi_bias(8, 2**40, 2**40)),
+    (ValueError, ("q_len and k_len", "2**63 bytes"), lambda: ALL.t5_buckets(2**40, 2**40)),
+    (ValueError, ("k_len", str(2**52), str(2**70)), lambda: ALL.t5_buckets(0, 2**70)),
+    (ValueError, ("k_len", str(2**52)), lambda: ALL.alibi_bias(1, 0, 2**70)),
+    (ValueError, ("q_len", str(2**52)), lambda: ALL.t5_buckets(2**70, 0)),
+    (ValueError, ("num_buckets", "65536"), lambda: ALL.t5_buckets(1, 1, num_buckets=2**40)),
+    (
+        ValueError,
+        ("max_distance", str(2**32), "1329 bits"),
+        lambda: ALL.t5_buckets(1, 3, num_buckets=4, max_distance=10**400),
+    ),
+    # switches are no numbers
+    (TypeError, ("heads",), lambda: ALL.alibi_slopes(True)),
+    (TypeError, ("heads",), lambda: ALL.alibi_bias(np.True_, 2, 2)),
+    (TypeError, ("q_len",), lambda: ALL.alibi_bias(2, True, 2)),
+    (TypeError, ("k_len",), lambda: ALL.t5_buckets(2, True)),
+    (TypeError, ("num_buckets",), lambda: ALL.t5_buckets(2, 2, num_buckets=True)),
+    (TypeError, ("max_distance",), lambda: ALL.t5_buckets(2, 2, max_distance=True)),
+    # lengths or positions
+    (TypeError, ("q_len", "q_positions", "None"), lambda: ALL.alibi_bias(2)),
+    (TypeError, ("k_len", "q_positions", "None"), lambda: ALL.t5_buckets(3)),
+    (ValueError, ("q_len", "both"), lambda: ALL.alibi_bias(2, 3, q_positions=[1, 2, 3])),
+    (ValueError, ("k_len", "both"), lambda: ALL.t5_buckets(k_len=3, q_positions=[1, 2, 3])),
+    (ValueError, ("q_positions", "k_positions"), lambda: ALL.t5_buckets(k_positions=[1, 2])),
+    (TypeError, ("q_positions", "float64"), lambda: ALL.t5_buckets(q_positions=[0.0, 1.0])),
+    (TypeError, ("q_positions", "bool"), lambda: ALL.alibi_bias(2, q_positions=[True])),
+    (TypeError, ("k_positions", "<U1"), lambda: ALL.t5_buckets(q_positions=[1], k_positions="1")),
+    (ValueError, ("q_positions", "axes", "0"), lambda: ALL.t5_buckets(q_positions=3)),
+    (ValueError, ("q_positions", "30"), lambda: ALL.t5_buckets(q_positions=np.ones([1] * 31, int))),
+    (
+        ValueError,
+        ("k_positions", "(3, 5)", "(2, 5)"),
+        lambda: ALL.t5_buckets(q_positions=np.ones((2, 5), int), k_positions=np.ones((3, 5), int)),
+    ),
+    (
+        ValueError,
+        ("q_positions", "2**52", str(2**52 + 1)),
+        lambda: ALL.alibi_bias(2, q_positions=[0, 2**52 + 1]),
+    ),
+    (
+        ValueError,
+        ("k_positions", "2**52", str(-(2**63))),
+        lambda: ALL.t5_buckets(q_positions=[0], k_positions=[3, -(2**63)]),
+    ),
+    (
+        ValueError,
+        ("q_positions", "2**52", str(2**64 - 1)),
+        lambda: ALL.t5_buckets(q_positions=np.array([2**64 - 1], np.uint64)),
+    ),
+    (ValueError, ("q_positions", "1329 bits"), lambda: ALL.t5_buckets(q_positions=[10**400])),
 ]
 
 
@@ -215,4 +458,7 @@ def test_bad_values_are_named(
 ) -> None:
     with pytest.raises(error) as caught:
         call()
-    assert all(word in str(caught.value) for word in words), caught.value
+    message = str(caught.value)
+    assert all(word in message for word in words), message
+    assert message.startswith(words[0])
+    assert len(message) <= 300

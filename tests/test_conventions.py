@@ -136,7 +136,7 @@ def test_all_backends_agree_on_every_convention() -> None:
     tables = []
     for name in _backend.available():
         kernels = importlib.import_module(f"posenc.{_backend._MODULES[name]}")
-        encoder = posenc.Sinusoidal(34, cos_first=True, amplitude=0.7, shift=0.5)._encoder
+        encoder = posenc.Sinusoidal(34, cos_first=True, amplitude=0.7, shift=0.5)._source.encoder
         out = np.empty((1, 400, 34), np.float32)
         kernels.fill(out, -200.0, None, encoder, False)
         positions = np.array([[-1e15, 3000.0, 4000.5, 1e9, -7.0]])

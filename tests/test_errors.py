@@ -1,7 +1,6 @@
 """Bad input is refused by name, with what came and what is wanted, before anything is written."""
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -148,7 +147,6 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (IndexError, ("ids", "token"), lambda: ALL.Learned(W).embed([3], np.ones((3, 8), np.float32))),
     # numbers
     (TypeError, ("scale", "ndarray"), lambda: ALL.add(X, scale=np.ones(8))),
-    (TypeError, ("scale", "ndarray"), lambda: ALL.add(X, scale=np.array(2.0))),
     (TypeError, ("scale", "str"), lambda: ALL.add(X, scale="2")),
     (TypeError, ("scale", "complex"), lambda: ALL.add(X, scale=2j)),
     (TypeError, ("scale", "NoneType"), lambda: ALL.add(X, scale=None)),
@@ -299,9 +297,12 @@ def test_an_overlap_that_is_too_hard_to_tell_is_refused(
 
 def test_a_refused_argument_is_refused_again_beside_an_equal_one(backend: str) -> None:
     assert posenc.positional_encoding(1, 4, base=777).shape == (1, 4)
-    for base in (777 + 0j, Decimal(777)):
+    for base in (777 + 0j, np.complex64(777), np.full(1, 777)):
         with pytest.raises(TypeError, match="base"):
             ALL.positional_encoding(1, 4, base=base)
+    assert posenc.positional_encoding(1, 4, base=1).shape == (1, 4)
+    with pytest.raises(TypeError, match="base"):
+        ALL.positional_encoding(1, 4, base=True)
 
 
 def test_the_callers_errstate_changes_nothing(backend: str) -> None:

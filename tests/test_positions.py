@@ -181,9 +181,12 @@ def test_long_documents_and_rows(backend: str) -> None:
 
 
 def test_empty_input_gives_empty_positions(backend: str) -> None:
-    nothing: list[Any] = [[], (), np.empty(0, int), np.empty(0, ">u2")]
+    # what `[]` becomes in NumPy is float64
+    nothing: list[Any] = [[], (), np.empty(0, int), np.empty(0, ">u2"), np.array([])]
     for empty in nothing:
         check(positions.from_lengths(empty), [], (0,))
+        check(positions.to_lengths(empty), [], (0,))
+        check_offsets(positions.to_cu_seqlens([empty]), [0])
     check(positions.from_lengths([0, 0]), [], (0,))
     check(positions.from_cu_seqlens([0]), [], (0,))
     check(positions.from_cu_seqlens([0, 0]), [], (0,))
@@ -192,22 +195,86 @@ def test_empty_input_gives_empty_positions(backend: str) -> None:
         positions.from_mask,
         lambda ids: positions.from_ids(ids, 1),
     ]
-    nothing += [[[], []], np.empty((0, 7), bool), np.empty((3, 0), np.int32)]
+    nothing += [[[], []], np.empty((0, 7), np.int8), np.empty((3, 0), np.float32)]
     for call in calls:
         for empty in nothing:
             check(call(empty), [], np.shape(empty))
+    check(positions.from_mask(np.empty((0, 7), bool)), [], (0, 7))
 
 
 def test_integers_of_every_kind(backend: str) -> None:
     boxed = np.array([2, 0, 1], object)
     check(positions.from_lengths(boxed), [0, 1, 0])
-    check(ALL.from_lengths([True, np.uint8(2)]), [0, 0, 1])
+    check(ALL.from_lengths([np.int8(1), np.uint8(2)]), [0, 0, 1])
+    check(positions.from_segments([True, True, False, True]), [0, 1, 0, 0])
     large = np.array([2**64 - 1, 2**64 - 1, 2**63], np.uint64)
     check(positions.from_segments(large), [0, 1, 0])
     check(positions.from_ids(large, -1), [0, 1, 2])
     check(positions.from_ids([-(2**63), 2**63 - 1], 2**63 - 3), [2**63 - 2, 2**63 - 1])
     mapped = np.broadcast_to(np.array([1, 1, 2]), (2, 3))
     check(positions.from_segments(mapped), [[0, 1, 0], [0, 1, 0]])
+
+
+def check_offsets(got: Array, expected: Sequence[int]) -> None:
+    assert type(got) is np.ndarray
+    assert got.dtype == np.dtype(np.int32)
+    assert got.flags.carray
+    assert got.ctypes.data % 64 == 0
+    assert got.tolist() == expected
+
+
+@given(
+    lengths=st.lists(st.integers(0, 5) | st.integers(0, 100), max_size=30),
+    dtype=st.sampled_from(INTEGERS),
+    form=st.sampled_from(FORMS),
+)
+def test_positions_say_how_long_documents_are_but_for_empty_ones(
+    backend: str, lengths: list[int], dtype: str, form: Callable[[Array], Array]
+) -> None:
+    found = [length for length in lengths if length]
+    ends = [sum(found[:i]) for i in range(len(found) + 1)]
+    where = positions.from_lengths(lengths)
+    for row in (where, where.tolist(), form(where.astype(dtype)), form(where[np.newaxis])):
+        check(positions.to_lengths(row), found, (len(found),))
+        check_offsets(positions.to_cu_seqlens(row), ends)
+    check(positions.from_lengths(positions.to_lengths(where)), where)
+    check(positions.from_cu_seqlens(positions.to_cu_seqlens(where)), where)
+
+
+@given(row=st.lists(st.integers(-1, 3), min_size=1, max_size=8))
+def test_positions_that_do_not_count_documents_are_refused_where_they_stop(
+    backend: str, row: list[int]
+) -> None:
+    good = [p == 0 or (i > 0 and p == row[i - 1] + 1) for i, p in enumerate(row)]
+    if all(good):
+        begins = [i for i, p in enumerate(row) if p == 0]
+        check_offsets(positions.to_cu_seqlens(row), [*begins, len(row)])
+        return
+    i = good.index(False)
+    for call in (positions.to_lengths, positions.to_cu_seqlens):
+        with pytest.raises(ValueError, match=f"^position_ids .* got {row[i]} at index {i}$"):
+            call(row)
+
+
+def test_the_threads_that_got_offsets_wrong(backend: str) -> None:
+    # huggingface/transformers#39814: no position is 0
+    with pytest.raises(ValueError, match="got 1 at index 0"):
+        positions.to_cu_seqlens([[1, 2, 3]])
+    # hiyouga/LlamaFactory#10452: each token of padding at 0 is taken for a document
+    check_offsets(positions.to_cu_seqlens([0, 1, 2, 0, 0]), [0, 3, 4, 5])
+    # Dao-AILab/flash-attention#2381: three axes of positions, and three times the tokens
+    for several in (np.zeros((3, 1, 4), int), np.zeros((3, 4), int)):
+        with pytest.raises(ValueError, match=r"^position_ids .*\(1, length\), got shape \(3, "):
+            positions.to_cu_seqlens(several)
+
+
+def test_positions_of_documents_do_not_wrap_around(backend: str) -> None:
+    wrapping = np.array([*range(128), -128], np.int8)
+    with pytest.raises(ValueError, match="got -128 at index 128"):
+        positions.to_lengths(wrapping)
+    check(positions.to_lengths(np.array([*range(256), 0], np.uint8)), [256, 1])
+    with pytest.raises(ValueError, match=f"got {2**64 - 1} at index 1"):
+        positions.to_lengths(np.array([0, 2**64 - 1], np.uint64))
 
 
 PADDED = [
@@ -219,15 +286,18 @@ PACKED: list[tuple[str, str, tuple[int, ...]]] = [
     ("lengths", "from_lengths", ()),
     ("cu_seqlens", "from_cu_seqlens", ()),
 ]
+BACK: list[tuple[str, str, tuple[int, ...]]] = [
+    ("position_ids", "to_lengths", ()),
+    ("position_ids", "to_cu_seqlens", ()),
+]
 
 
-@pytest.mark.parametrize(("name", "call", "more"), [*PADDED, *PACKED])
+@pytest.mark.parametrize(("name", "call", "more"), [*PADDED, *PACKED, *BACK])
 @pytest.mark.parametrize(
     ("value", "word"),
     [
         ([0.0, 1.0], "float64"),
         (np.zeros(3, np.float16), "float16"),
-        (np.empty((0,)), "float64"),
         (None, "object"),
         ([0, None], "object"),
         ("01", "<U2"),
@@ -246,12 +316,19 @@ def test_what_is_no_integer_is_a_type_error(
 
 
 @pytest.mark.skipif(np.__version__ < "1.24", reason="an older NumPy makes objects of them")
-@pytest.mark.parametrize(("name", "call", "more"), [*PADDED, *PACKED])
+@pytest.mark.parametrize(("name", "call", "more"), [*PADDED, *PACKED, *BACK])
 def test_lists_of_several_lengths_are_named(
     backend: str, name: str, call: str, more: tuple[int, ...]
 ) -> None:
-    with pytest.raises(ValueError, match=f"{name} .* inhomogeneous"):
+    with pytest.raises(ValueError, match=f"{name} must be an array, or sequences of one length"):
         getattr(ALL, call)([[1], [1, 2]], *more)
+
+
+@pytest.mark.parametrize(("name", "call", "more"), [PADDED[-1], *PACKED, *BACK])
+def test_bools_are_no_counts(backend: str, name: str, call: str, more: tuple[int, ...]) -> None:
+    for value in ([True, False], np.zeros(3, bool), np.empty(0, bool)):
+        with pytest.raises(TypeError, match=f"^{name} .* bool"):
+            getattr(ALL, call)(value, *more)
 
 
 CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
@@ -265,8 +342,18 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
         for shape in [(), (1, 2), (0, 3)]
     ],
     *[
+        (ValueError, (name, str(shape)), lambda c=c, s=shape: getattr(ALL, c)(np.zeros(s, int)))
+        for name, c, _ in BACK
+        for shape in [(), (2, 3), (0, 3), (1, 1, 3)]
+    ],
+    (
+        ValueError,
+        ("position_ids", str(2**31 - 1), str(2**31)),
+        lambda: ALL.to_cu_seqlens(np.broadcast_to(np.int8(0), (2**31,))),
+    ),
+    *[
         (ValueError, (name, "int64", str(2**64)), lambda c=c, m=m: getattr(ALL, c)([0, 2**64], *m))
-        for name, c, m in [*PADDED, *PACKED]
+        for name, c, m in [*PADDED, *PACKED, *BACK]
     ],
     (ValueError, ("lengths", "int64"), lambda: ALL.from_lengths([2**63, 1])),
     (ValueError, ("lengths", "1329 bits"), lambda: ALL.from_lengths([10**400])),
@@ -295,6 +382,7 @@ CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     (ValueError, ("mask", "0 and 1", "-1"), lambda: ALL.from_mask(np.array([[-1, 0]], np.int8))),
     (ValueError, ("mask", "255"), lambda: ALL.from_mask(np.array([255], np.uint8))),
     (TypeError, ("padding_idx", "1.0"), lambda: ALL.from_ids([1, 2], 1.0)),
+    (TypeError, ("padding_idx",), lambda: ALL.from_ids([1, 2], True)),
     (TypeError, ("padding_idx", "None"), lambda: ALL.from_ids([1, 2], None)),
     (ValueError, ("padding_idx", str(2**63 - 2)), lambda: ALL.from_ids([1, 2], 2**63 - 2)),
     (ValueError, ("padding_idx",), lambda: ALL.from_ids([1, 2], -(2**63) - 1)),

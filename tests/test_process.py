@@ -1,5 +1,6 @@
 """A good citizen of its process: threads, forks, signals, memory, floating-point state."""
 
+import _thread
 import contextlib
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +89,7 @@ def test_other_threads_run_while_a_kernel_does(backend: str) -> None:
 
     def work() -> None:
         began.append(time.monotonic())
-        _backend.kernels.fill(out, 0.0, None, encoding._encoder, False)
+        _backend.kernels.fill(out, 0.0, None, encoding._source.encoder, False)
         ended.append(time.monotonic())
 
     thread = threading.Thread(target=work)
@@ -101,11 +103,10 @@ def test_other_threads_run_while_a_kernel_does(backend: str) -> None:
 
 @linux
 def test_no_thread_outlives_a_call(backend: str) -> None:
-    known, before = threading.active_count(), len(os.listdir("/proc/self/task"))
+    before = len(os.listdir("/proc/self/task"))
     posenc.positional_encoding(6000, 512, workers=4)
-    assert threading.active_count() == known
     give_up = time.monotonic() + 10
-    while len(os.listdir("/proc/self/task")) > before:  # a joined thread may take a moment to go
+    while len(os.listdir("/proc/self/task")) > before:  # one that has ended may take a moment to go
         assert time.monotonic() < give_up
 
 
@@ -149,45 +150,112 @@ def test_negative_workers_count_from_the_cpus(monkeypatch: pytest.MonkeyPatch) -
         _workers.count(-7)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
 def test_threads_that_cannot_start_are_done_without(
-    backend: str, monkeypatch: pytest.MonkeyPatch
+    backend: str, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def refuse(_: object) -> None:
-        raise RuntimeError("can't start new thread")
+    def refuse(*_: object) -> None:
+        raise error
 
     expected = posenc.positional_encoding(9000, 256)
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
     np.testing.assert_array_equal(posenc.positional_encoding(9000, 256, workers=4), expected)
 
 
-def test_an_interrupt_of_the_wait_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    join = threading.Thread.join
-    interrupts = iter([True])
+def test_a_thread_that_never_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where memory ends, and the new thread dies before its first line."""
+    started = []
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *call: started.append(call))
+    got = posenc.positional_encoding(9000, 256, workers=3)
+    np.testing.assert_array_equal(got, posenc.positional_encoding(9000, 256))
+    assert len(started) == 2
+    kept = got.copy()
+    got[...] = 7.0
+    for other, arguments in started:  # and one that begins late finds nothing to do
+        other(*arguments)
+    assert (got == 7.0).all()
+    assert not (kept == 7.0).any()
 
-    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
-        if next(interrupts, False):
-            raise KeyboardInterrupt
-        join(thread, timeout)
 
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
-    before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):
+def test_an_error_of_the_recursion_limit_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a RuntimeError too, but not the one of a system without more threads."""
+
+    def refuse(*_: object) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
+    with pytest.raises(RecursionError):
         posenc.positional_encoding(9000, 256, workers=2)
-    assert threading.active_count() == before
+    monkeypatch.undo()
+    x = np.ones((8, 4096, 128), np.float32)
+
+    def deep(left: int) -> object:
+        return deep(left - 1) if left else posenc.add(x, workers=2)
+
+    outcomes = set()
+    for depth in range(sys.getrecursionlimit() - 200, sys.getrecursionlimit(), 5):
+        try:
+            deep(depth)
+            outcomes.add("result")
+        except RecursionError:
+            outcomes.add("limit")
+    assert "limit" in outcomes
 
 
-def test_an_interrupt_of_the_start_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = threading.Thread.start
+def test_an_interrupt_of_the_start_stops_the_threads_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = _thread.start_new_thread
 
-    def interrupted(thread: threading.Thread) -> None:
-        start(thread)
+    def interrupted(*arguments: Any) -> None:
+        start(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    before = threading.active_count()
+    monkeypatch.setattr(_thread, "start_new_thread", interrupted)
+    out = np.zeros((60_000, 256), np.float32)
     with pytest.raises(KeyboardInterrupt):
-        posenc.positional_encoding(9000, 256, workers=3)
-    assert threading.active_count() == before
+        posenc.fill(out, workers=3)
+    assert_nothing_is_written(out)
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer on this system")
+def test_nothing_is_written_once_a_signal_has_ended_a_call(backend: str) -> None:
+    """Signals that come while a thread is waited for: python/cpython#89437."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def ends_by_a_signal(delay: float) -> bool:
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay, 0.002)  # and again, amid the waiting
+                posenc.add(x, out=out, workers=3)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    x = np.ones((24, 1024, 512), np.float32)
+    out = np.empty_like(x)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    interrupted = 0
+    try:
+        for delay in np.linspace(0.001, 0.03, 20).tolist():
+            out[...] = 0.0
+            if ends_by_a_signal(delay):
+                interrupted += 1
+                assert_nothing_is_written(out)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted
+
+
+def assert_nothing_is_written(out: np.ndarray) -> None:
+    written = np.count_nonzero(out)
+    time.sleep(0.05)
+    assert np.count_nonzero(out) == written
 
 
 def test_positions_that_change_meanwhile_give_rows_or_an_error(backend: str) -> None:
@@ -371,10 +439,8 @@ def test_a_new_shape_amid_a_call_reaches_no_kernel(backend: str) -> None:
             call(out, Reshapes(out, (4096, 1)))
         assert (whole[4096:] == 7.0).all()
     weight = np.arange(40.0).reshape(10, 4)
-    expected = posenc.embed([9], weight.copy())
-    np.testing.assert_array_equal(
-        posenc.embed([9], weight, start=Reshapes(weight, (1, 40))), expected
-    )
+    with pytest.raises(ValueError, match="weight must have last axis 4"):
+        posenc.embed([9], weight, start=Reshapes(weight, (1, 40)))
 
 
 @linux

@@ -89,6 +89,16 @@ def test_bad_input_is_named(backend: str) -> None:
         posenc.relative_encoding(-1, 8)
     with pytest.raises(TypeError, match=r"length .* 3\.0"):
         ALL.relative_encoding(3.0, 8)
+    with pytest.raises(TypeError, match=r"^length "):
+        ALL.relative_encoding(True, 8)
+    with pytest.raises(ValueError, match=rf"^length must be at most {2**53 + 1}, .* got {2**80}$"):
+        posenc.relative_encoding(2**80, 8)
+    with pytest.raises(ValueError, match=r"^length .* 2\*\*63 bytes"):
+        posenc.relative_encoding(2**53, 2**10)
+    with pytest.raises(ValueError, match=r"^length .* bits$"):
+        posenc.relative_encoding(10**5000, 8)
+    with pytest.raises(ValueError, match=r"^length must be at most 1, .* got 3$"):
+        posenc.relative_encoding(3, 8, base=1e-300)
     with pytest.raises(ValueError, match=r"d_model .* even.* 7"):
         posenc.relative_encoding(3, 7)
     with pytest.raises(ValueError, match=r"out .* \(5, 8\), got \(6, 8\)"):

@@ -387,10 +387,8 @@ def test_multimodal_sections(
     # text: all three count alike
     plain = posenc.Rotary(128, base=1e6, layout=layout)
     assert_same(rotary.rotate(x, start=5), plain.rotate(x, start=5))
-    text = np.broadcast_to(np.arange(90) + 5, (3, 90))
+    text = np.broadcast_to(np.arange(90) + 5, (3, 1, 1, 90))
     assert_same(rotary.rotate(x, positions=text), plain.rotate(x, start=5))
-    with pytest.raises(ValueError, match="positions"):
-        rotary.rotate(x, positions=text[0])
 
 
 @every_layout
@@ -435,8 +433,59 @@ def test_it_is_frozen_hashable_and_picklable() -> None:
             one.dim = 4  # type: ignore[misc]
         with pytest.raises(ValueError, match="read-only"):
             one.frequencies[0] = 7.0
+        assert eval(repr(one), {"Rotary": posenc.Rotary}) == one
+    assert repr(some[3]) == "Rotary(dim=8, attention=1.2)"
+    assert repr(some[4]) == "Rotary(dim=8, frequencies=(1.0, 0.5, 0.25, 0.125))"
     assert len(pickle.dumps(some[0])) < 300
-    assert repr(some[3]).startswith("Rotary(dim=8, base=10000.0, layout='half', attention=1.2")
+
+
+def test_frequencies_that_are_given_are_exact_whatever_holds_them(backend: str) -> None:
+    """Also where they are the doubles nearest to those of a base, and not those themselves."""
+    plain = posenc.Rotary(4)
+    listed = posenc.Rotary(4, frequencies=[1.0, 0.01])
+    _, exact = mpmath.cos_sin(mpmath.mpf(2) ** 40 * mpmath.mpf(0.01))
+    for held in (np.array([1.0, 0.01]), (1.0, 0.01), plain.frequencies, plain.frequencies.copy()):
+        rotary = posenc.Rotary(4, frequencies=held)
+        assert rotary == listed
+        assert hash(rotary) == hash(listed)
+        assert rotary != plain
+        (sine,) = rotary.tables(1, start=2**40)[1][:, 1]
+        assert reference.error(sine, exact) <= reference.BOUND
+
+
+def test_replacing_a_field_is_as_if_newly_made() -> None:
+    """The frequencies that an instance has of its base do not stay behind."""
+    given = posenc.Rotary(4, frequencies=[1.0, 0.25])
+    for changed, expected in (
+        (dataclasses.replace(posenc.Rotary(8), base=500.0), posenc.Rotary(8, base=500.0)),
+        (dataclasses.replace(posenc.Rotary(8, base=500.0), base=10000.0), posenc.Rotary(8)),
+        (dataclasses.replace(posenc.Rotary(8, base=500.0), dim=4), posenc.Rotary(4, base=500.0)),
+        (
+            dataclasses.replace(
+                posenc.Rotary(4, base=5, attention=1.5), frequencies=[2.0, 1.0], base=None
+            ),
+            posenc.Rotary(4, frequencies=[2.0, 1.0], attention=1.5),
+        ),
+        (
+            dataclasses.replace(given, layout="interleaved"),
+            posenc.Rotary(4, frequencies=[1.0, 0.25], layout="interleaved"),
+        ),
+        (dataclasses.replace(posenc.Rotary(4), frequencies=[1.0, 0.25]), given),
+        (dataclasses.replace(given, frequencies=None, base=500.0), posenc.Rotary(4, base=500.0)),
+        (
+            dataclasses.replace(given, axes=[0, 1]),
+            posenc.Rotary(4, frequencies=[1, 0.25], axes=[0, 1]),
+        ),
+    ):
+        assert changed == expected
+        assert_same(changed.frequencies, expected.frequencies)
+        assert changed._plan.encoder.limit == expected._plan.encoder.limit
+        for ours, theirs in zip(changed.tables(3), expected.tables(3), strict=True):
+            assert_same(ours, theirs)
+    with pytest.raises(ValueError, match="base"):
+        dataclasses.replace(given, base=500.0)
+    with pytest.raises(ValueError, match="frequencies"):
+        dataclasses.replace(given, dim=8)
 
 
 def test_frequencies_of_a_base_are_the_nearest_doubles() -> None:
@@ -470,8 +519,12 @@ def test_odd_widths_are_refused_by_name(dim: int) -> None:
         (TypeError, "dim", {"dim": 4.0}),
         (ValueError, "dim", {"dim": 0}),
         (ValueError, "base", {"base": -1.0}),
-        (ValueError, "base", {"base": None}),
-        (ValueError, "base", {"base": 500.0, "frequencies": [1.0, 0.5]}),
+        *[
+            (ValueError, "base", {"base": base, "frequencies": held})
+            for base in (500.0, -1.0, 0.0, float("nan"))
+            for held in ([1.0, 0.5], np.array([1.0, 0.01]))
+        ],
+        *[(TypeError, "base", {"base": base, "frequencies": np.ones(2)}) for base in ("x", [1])],
         (ValueError, "layout", {"layout": "split"}),
         (ValueError, "attention", {"attention": 0.0}),
         (TypeError, "attention", {"attention": "1"}),
@@ -563,14 +616,32 @@ def test_a_replaced_field_leaves_the_frequencies_what_they_are(backend: str) -> 
         assert changed == posenc.Rotary(64, base=base, layout="interleaved")
 
 
-def test_more_rows_of_positions_than_axes_are_left_alone(backend: str) -> None:
-    rotary = posenc.Rotary(4, axes=[0, 1])
-    positions = np.arange(15).reshape(3, 5)
-    x = np.ones((5, 4))
-    np.testing.assert_array_equal(
-        rotary.rotate(x, positions=positions), rotary.rotate(x, positions=positions[:2])
-    )
+def test_positions_have_a_row_for_each_axis_and_no_other(backend: str) -> None:
+    """The ids of transformers' multimodal models have a row of text before those of the axes."""
+    rotary = posenc.Rotary(8, axes=[0, 1, 2, 2])
+    x = np.ones((2, 5, 7, 8))
+    ids = np.arange(4 * 2 * 7).reshape(4, 2, 1, 7)
+    with pytest.raises(ValueError, match=r"positions.*\(3, \.\.\.\).*positions\[1:\]"):
+        rotary.rotate(x, positions=ids)
+    with pytest.raises(ValueError, match=r"positions.*\(3, \.\.\.\)"):
+        rotary.rotate(x, positions=ids[:2])
     with pytest.raises(ValueError, match="positions"):
-        rotary.rotate(x, positions=positions[:1])
+        rotary.tables(positions=ids)
+    assert rotary.rotate(x, positions=ids[1:]).shape == x.shape
+
+
+def test_positions_of_a_batch_are_not_taken_for_those_of_axes(backend: str) -> None:
+    """A text batch of as many sequences as there are axes has ids of the same shape."""
+    rotary = posenc.Rotary(8, axes=[0, 1, 2, 2])
+    ids = np.zeros((3, 7))
+    for shape in ((3, 7, 8), (3, 5, 7, 8)):
+        with pytest.raises(ValueError, match=r"positions.*\(3, 7\)"):
+            rotary.rotate(np.ones(shape), positions=ids)
+    assert rotary.rotate(np.ones((7, 8)), positions=ids).shape == (7, 8)
+    with pytest.raises(ValueError, match=r"positions.*\(7,\)"):
+        rotary.rotate(np.ones((7, 8)), positions=ids[0])
+
+
+def test_axes_are_few() -> None:
     with pytest.raises(ValueError, match="axes"):
         posenc.Rotary(4, axes=[0, 30000])

@@ -5,12 +5,14 @@ import dataclasses
 import pickle
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import cloudpickle
 import numpy as np
 import pytest
 
 import posenc
+from posenc import _frequencies, _recent
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "split"])
@@ -36,7 +38,7 @@ def test_equal_conventions_are_equal_hash_alike_and_share_what_they_prepare() ->
     # PaddlePaddle/PaddleFleet#2067: fifty encoders, fifty tables
     encoders = [posenc.Sinusoidal(64, base=base) for base in (10000, 10000.0) for _ in range(25)]
     assert len(set(encoders)) == 1
-    assert len({id(encoder._encoder) for encoder in encoders}) == 1
+    assert len({id(encoder._source) for encoder in encoders}) == 1
     assert posenc.Sinusoidal(64) != posenc.Sinusoidal(64, layout="split")
     assert posenc.Sinusoidal(64) != posenc.Sinusoidal(66)
     assert posenc.Sinusoidal(64) != posenc.Sinusoidal(64, base=9999.0)
@@ -85,15 +87,22 @@ def test_the_calls_can_be_sent(call: Callable[..., Any]) -> None:
 def test_what_is_prepared_cannot_be_reached_through_results(backend: str) -> None:
     encoding = posenc.Sinusoidal(8)
     rows = encoding.table(64)
-    for prepared in encoding._encoder[:2]:
+    for prepared in encoding._source.encoder[:2]:
         assert not np.shares_memory(rows, prepared)
 
 
-def test_many_conventions_keep_few_prepared(backend: str) -> None:
-    for base in range(2, 60):
-        posenc.positional_encoding(1, 4, base=base)
-    assert posenc.sinusoidal._cached.cache_info().currsize <= 16
-    assert posenc._frequencies.geometric.cache_info().currsize <= 16
+def test_as_many_conventions_as_take_turns_stay_prepared_within_bounds(backend: str) -> None:
+    with mock.patch.object(_frequencies, "geometric", wraps=_frequencies.geometric) as geometric:
+        for _ in range(3):
+            for base in range(2, 66):
+                posenc.positional_encoding(1, 512, base=base)
+                posenc.Sinusoidal(512, base=float(base))
+        assert geometric.call_count == 64
+        assert _recent.used() < 1 << 25
+        for base in range(2, 66):
+            posenc.Rotary(2048, base=base)
+            posenc.positional_encoding(1, 4096, base=base)
+        assert _recent.used() < 1 << 25
 
 
 def test_small_calls_are_checked_like_any_other(backend: str) -> None:

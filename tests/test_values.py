@@ -134,7 +134,7 @@ def test_bases_beyond_the_promise_are_as_exact_where_they_resolve(
     backend: str, base: float
 ) -> None:
     d_model = 6
-    limit = int(posenc.Sinusoidal(d_model, base=base)._encoder.limit)
+    limit = int(posenc.Sinusoidal(d_model, base=base)._source.encoder.limit)
     positions = {0, 1, 3, 70, 1000, limit // 2, *range(max(limit - 70, 0), limit + 1)}
     for position in (p * sign for p in positions if p <= limit for sign in (1, -1)):
         got = posenc.encode(position, d_model, base=base)

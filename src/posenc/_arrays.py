@@ -1,17 +1,24 @@
-"""What the arguments of a call may be: every check, once. The kernels trust what passes here."""
+"""What the arrays of a call may be: every check, once. The kernels trust what passes here.
+
+Arguments are converted first, as that may run code of the caller's, and checked after: `as_array`
+converts, all else looks at what it gave, through NumPy's own functions alone. A kernel reads an
+array either through a `plain` view made after the last conversion, or through a copy of our own.
+"""
 
 import contextlib
 import itertools
 import math
 import numbers
 import operator
-from collections.abc import Iterable, Mapping
-from typing import Any, SupportsIndex
+import sys
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _backend
+from ._checks import MOST_COLUMNS, shown
 
 Array = npt.NDArray[Any]
 
@@ -19,17 +26,54 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16))
 _WANTED = "float64, float32, float16 or bfloat16"
 _STREAM = 24 << 20  # bytes of output from which it is written past the caches
 _ALIGNMENT = 64  # bytes: a cache line, an AVX-512 register, and what JAX takes without a copy
+# Axes that an array of NumPy may have, and a result has one more than its positions or ids.
+MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
+# Beyond, float64 no longer has every integer.
+_EXACT_INTEGERS = 2**53
 
 
-def integer(name: str, value: SupportsIndex, least: int | None = None) -> int:
-    """``value`` as an int, at least ``least``."""
+def as_array(name: str, values: npt.ArrayLike) -> Array:
+    """An array of what NumPy, or DLPack on the CPU, makes one of; with nothing in it masked.
+
+    May be the caller's own, which the caller's code can still change: see `plain`.
+    """
+    if type(values) is np.ndarray:
+        return values
     try:
-        result = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
-    if least is not None and result < least:
-        raise ValueError(f"{name} must be at least {least}, got {shown(result)}")
-    return result
+        result = np.asarray(values)
+        if result.dtype == object and not result.ndim and hasattr(type(values), "__dlpack__"):
+            result = np.from_dlpack(values)  # type: ignore[arg-type]
+    except (MemoryError, RecursionError):
+        raise
+    except ValueError as error:  # of lists: their lengths differ, or they are nested too deep
+        raise ValueError(
+            f"{name} must be an array, or sequences of one length, got {_kind_of(values)}"
+        ) from error
+    except Exception as error:
+        raise TypeError(f"{name} must be an array_like, got {_kind_of(values)}") from error
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(values, masked.MaskedArray):
+        count = int(np.count_nonzero(masked.getmaskarray(values)))
+        if count:
+            raise ValueError(f"{name} must have nothing masked, got {count} masked elements")
+    return values if issubclass(type(values), np.ndarray) else result  # type: ignore[return-value]
+
+
+def _kind_of(values: Any) -> str:
+    kind = type(values)
+    builtin = kind.__module__ == "builtins"
+    return shown(values) if builtin else f"{kind.__module__}.{kind.__qualname__}"[:80]
+
+
+def plain(array: Array) -> Array:
+    """A view of which nobody else can change the shape, whatever subclass the array is of."""
+    return np.ndarray.view(array, np.ndarray)
+
+
+def few_axes(name: str, array: Array) -> None:
+    """ValueError where a result with an axis more could not be."""
+    if array.ndim >= MOST_AXES:
+        raise ValueError(f"{name} must have at most {MOST_AXES - 1} axes, got {array.ndim}")
 
 
 def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
@@ -41,11 +85,11 @@ def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
             raise TypeError(
                 "dtype bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
             ) from None
-    with contextlib.suppress(TypeError):
+    with contextlib.suppress(TypeError, ValueError):
         result = np.dtype(dtype)
         if _is_float(result):
             return result
-    raise TypeError(f"dtype must be {_WANTED} in native byte order, got {dtype!r}")
+    raise TypeError(f"dtype must be {_WANTED} in native byte order, got {shown(dtype)}")
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:
@@ -69,7 +113,13 @@ def plain_halves(array: Array) -> Array:
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """A fresh C-contiguous array whose data begins at a multiple of 64 bytes."""
-    buffer = np.empty(math.prod(shape) * dtype.itemsize + _ALIGNMENT, np.uint8)
+    size = math.prod(shape) * dtype.itemsize + _ALIGNMENT
+    try:
+        buffer = np.empty(size, np.uint8)
+    except (MemoryError, ValueError):  # ValueError where the size does not fit in an address
+        raise MemoryError(
+            f"no memory for an array of shape {shown(shape)} and dtype {dtype}"
+        ) from None
     return _backend.kernels.aligned(buffer, shape, dtype)
 
 
@@ -80,14 +130,14 @@ def output(
 
     ``None`` for a shape or a dtype leaves it open.
     """
-    if not isinstance(out, np.ndarray):
+    if not issubclass(type(out), np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
-    out = out.view(np.ndarray)  # of which nobody else can change the shape
+    out = plain(out)
     if not _is_float(out.dtype) or (dtype is not None and out.dtype != dtype):
         wanted = f"{_WANTED} in native byte order" if dtype is None else dtype
-        raise TypeError(f"out must have dtype {wanted}, got {out.dtype}")
+        raise TypeError(f"out must have dtype {wanted}, got {shown(out.dtype)}")
     if shape is not None and out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, got {out.shape}")
+        raise ValueError(f"out must have shape {shown(shape)}, got {shown(out.shape)}")
     if not out.flags.writeable:
         raise ValueError("out must be writeable, got a read-only array")
     if not out.flags.aligned:
@@ -96,11 +146,12 @@ def output(
         if out.strides[-1] != out.itemsize:
             raise ValueError(
                 f"out must have unit stride on its last axis ({out.itemsize} bytes), "
-                f"got strides {out.strides}"
+                f"got strides {shown(out.strides)}"
             )
         if _rows_overlap(out):
             raise ValueError(
-                f"out must not overlap itself, got strides {out.strides} for shape {out.shape}"
+                f"out must not overlap itself, got strides {shown(out.strides)} for shape "
+                f"{shown(out.shape)}"
             )
     return out
 
@@ -135,40 +186,48 @@ def _rows_overlap(out: Array) -> bool:
         span += stride * (length - 1)
     else:
         return False
-    # The axes are not nested in one another, which as_strided can make: look at every row.
+    # The axes are not nested in one another, which as_strided can make. More rows than fit between
+    # the first and the last of them overlap; of fewer, look at every one.
+    lengths = [length for _, length in axes]
+    if row * math.prod(lengths) > row + sum(stride * (length - 1) for stride, length in axes):
+        return True
     first = np.zeros((1,), np.intp)
     for stride, length in axes:
         first = np.add.outer(first, stride * np.arange(length)).ravel()
     return bool((np.diff(np.sort(first)) < row).any())
 
 
-def addend(x: npt.ArrayLike) -> Array:
-    """``x`` as an array of floats of any byte order, with two axes or more."""
+def addend(x: Array, columns: int | None = None) -> Array:
+    """A plain view of ``x``: floats of any byte order, with two axes or more, the last of `columns`."""
     result = _floats("x", x)
-    width("x", result)
+    if columns not in (None, width("x", result)):
+        raise ValueError(f"x must have last axis {columns}, got shape {shown(result.shape)}")
     return result
 
 
-def embeddings(name: str, weight: npt.ArrayLike) -> Array:
-    """A table of embeddings as an array of floats of any byte order, with two axes."""
+def embeddings(name: str, weight: Array, columns: int | None = None) -> Array:
+    """A plain view of a table of embeddings: floats of any byte order, with two axes."""
     result = _floats(name, weight)
     if result.ndim != 2:
-        raise ValueError(f"{name} must have shape (rows, d_model), got shape {result.shape}")
+        raise ValueError(f"{name} must have shape (rows, d_model), got shape {shown(result.shape)}")
+    if columns not in (None, result.shape[-1]):
+        raise ValueError(f"{name} must have last axis {columns}, got shape {result.shape}")
     return result
 
 
-def _floats(name: str, values: npt.ArrayLike) -> Array:
-    result = np.asarray(values).view()  # of which nobody else can change the shape
+def _floats(name: str, array: Array) -> Array:
+    result = plain(array)
     if not _is_float(result.dtype.newbyteorder("=")):
-        raise TypeError(f"{name} must have dtype {_WANTED}, got {result.dtype}")
+        raise TypeError(f"{name} must have dtype {_WANTED}, got {shown(result.dtype)}")
     return result
 
 
 def width(name: str, array: Array) -> int:
     """The last axis of an array of rows."""
-    if array.ndim < 2:
-        raise ValueError(f"{name} must have shape (..., length, d_model), got shape {array.shape}")
-    return int(array.shape[-1])
+    shape = plain(array).shape
+    if len(shape) < 2:
+        raise ValueError(f"{name} must have shape (..., length, d_model), got shape {shape}")
+    return int(shape[-1])
 
 
 def in_place(x: Array, out: Array) -> bool:
@@ -237,103 +296,121 @@ def positions(values: npt.ArrayLike, limit: float) -> npt.NDArray[np.float64]:
 
     Copied first, so that nobody can change them between the checks and the kernel.
     """
-    own = np.array(values)
-    kind = own.dtype.kind
-    if kind not in "biuf" and not (
-        kind == "O" and all(isinstance(p, numbers.Integral) for p in own.flat)
-    ):
-        raise TypeError(f"positions must be bool, integer or float, got dtype {own.dtype}")
-    if own.size and kind != "b":
+    own = np.array(plain(as_array("positions", values)), order="C")
+    if own.dtype == object:
+        own = _python_integers("positions", own, "bool, integer or float")
+    elif not _is_real(own.dtype):
+        raise TypeError(f"positions must be bool, integer or float, got dtype {shown(own.dtype)}")
+    elif own.dtype.kind == "V":
+        own = own.astype(np.float64)
+    if own.size:
         # As Python numbers: in float64 an integer just beyond the limit would round to it.
-        for extreme in (np.min(own), np.max(own)):
+        extremes = [np.min(own), np.max(own)]
+        extremes += _rounded_integers(values, own)
+        for extreme in extremes:
             number = extreme.item() if isinstance(extreme, np.generic) else extreme
             if not -limit <= number <= limit:
                 raise ValueError(
-                    f"positions must be finite and within {limit:.17g} of 0, got {shown(extreme)}"
+                    f"positions must be finite and within {limit:.17g} of 0, got {shown(number)}"
                 )
     return np.asarray(own, np.float64, order="C")
 
 
-def integers(name: str, values: npt.ArrayLike) -> Array:
-    """``values`` as an array of bool or of any integer dtype."""
-    result = _integral(name, values, "bool or integer")
+def _is_real(dtype: np.dtype[Any]) -> bool:
+    """Whether it holds real numbers that float64 has: of NumPy, or as bfloat16 of ml_dtypes."""
+    return dtype.kind in "biuf" or (dtype.kind == "V" and np.can_cast(dtype, np.float64))
+
+
+def _rounded_integers(values: npt.ArrayLike, own: Array) -> list[int]:
+    """The integers of a list in which NumPy has made floats of them, where that may have rounded."""
+    if not isinstance(values, list | tuple) or own.dtype.kind != "f":
+        return []
+    if not (np.abs(own) >= _EXACT_INTEGERS).any():
+        return []
+    given = np.array(values, dtype=object).ravel().tolist()
+    return [operator.index(value) for value in given if isinstance(value, numbers.Integral)]
+
+
+def _python_integers(name: str, own: Array, wanted: str) -> Array:
+    """An array of objects, each an integer, as one of Python's own ints."""
+    given = own.ravel().tolist()
+    for value in given:
+        if not isinstance(value, numbers.Integral):
+            raise TypeError(f"{name} must be {wanted}, got dtype {np.asarray(value).dtype}")
+    result = np.empty(len(given), dtype=object)
+    result[:] = [operator.index(value) for value in given]
+    return result.reshape(own.shape)
+
+
+def integers(name: str, values: npt.ArrayLike, *, bools: bool = False) -> Array:
+    """``values`` as an array of any integer dtype, or of bool where ``bools``."""
+    result = _integral(name, values, bools)
     if result.dtype.kind != "O":
         return result
     try:
         return result.astype(np.int64)
     except OverflowError:
-        largest = max(result.flat, key=abs)
+        largest = max(result.ravel().tolist(), key=abs)
         raise ValueError(f"{name} must fit in int64, got {shown(largest)}") from None
 
 
-def _integral(name: str, values: npt.ArrayLike, wanted: str) -> Array:
-    """``values`` as an array of bool, of any integer dtype, or of Python's integers."""
-    try:
-        result = np.asarray(values)
-    except ValueError as error:  # lists of several lengths, or nested too deep
-        raise ValueError(f"{name} must be an array of integers: {error}") from None
-    if result.dtype.kind in "biu":
+def _integral(name: str, values: npt.ArrayLike, bools: bool = False) -> Array:
+    """``values`` as an array of any integer dtype, or of Python's own ints; of bool if ``bools``."""
+    wanted = "bool or integer" if bools else "integer"
+    result = plain(as_array(name, values))
+    if result.dtype.kind in ("biu" if bools else "iu"):
         return result
-    # NumPy makes floats of an empty list, and floats or objects of Python's integers from 2^63 on.
-    own = result if isinstance(values, np.ndarray) else np.array(values, dtype=object)
-    if own.dtype.kind != "O" or not all(isinstance(value, numbers.Integral) for value in own.flat):
-        raise TypeError(f"{name} must be {wanted}, got dtype {result.dtype}")
+    if not result.size and result.dtype.kind == "f":  # NumPy's dtype of an empty list
+        return result.astype(np.int64)
+    if result.dtype.kind == "f" and isinstance(values, list | tuple):
+        result = np.array(values, dtype=object)  # integers from 2^63 on are floats beside others
+    if result.dtype != object:
+        raise TypeError(f"{name} must be {wanted}, got dtype {shown(result.dtype)}")
+    return _python_integers(name, result, wanted)
+
+
+def indices(name: str, values: npt.ArrayLike) -> Array:
+    """``values`` as a fresh array of integers, with an axis or more: see `within`."""
+    own = np.array(_integral(name, values), order="C")
+    if not own.ndim:
+        raise ValueError(f"{name} must have shape (..., length), got shape ()")
     return own
 
 
-def indices(name: str, values: npt.ArrayLike, count: int, of: str) -> npt.NDArray[np.int64]:
-    """``values`` as a fresh array of int64 that index ``count`` things, with an axis or more."""
-    own = np.array(_integral(name, values, "integer"), order="C")
-    if own.dtype == np.bool_:
-        raise TypeError(f"{name} must be integer, got dtype bool")
-    if not own.ndim:
-        raise ValueError(f"{name} must have shape (..., length), got shape ()")
+def within(name: str, own: Array, count: int, of: str) -> npt.NDArray[np.int64]:
+    """`indices` as int64, once each is that of one of ``count`` things."""
     if own.size and not (own.min() >= 0 and own.max() < count):
         at = np.unravel_index(int(((own < 0) | (own >= count)).argmax()), own.shape)
         raise IndexError(
             f"{name} must be at least 0 and below {count}, the number of {of}, "
-            f"got {shown(own[at])} at index {tuple(map(int, at))}"
+            f"got {shown(own[at])} at index {shown(tuple(map(int, at)))}"
         )
     return own.astype(np.int64, copy=False)
 
 
 def switches(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Bool, or integers that are 0 and 1, as a fresh C-contiguous array of bool."""
-    given = integers(name, values)
+    given = integers(name, values, bools=True)
     if given.dtype != np.bool_ and not 0 <= np.bitwise_or.reduce(given, axis=None) <= 1:
         wrong = given[(given != 0) & (given != 1)][0]
         raise ValueError(f"{name} must be bool, or integers that are 0 and 1, got {wrong}")
     return np.not_equal(given, 0, order="C")
 
 
-def start(first: SupportsIndex, length: int, limit: float) -> float:
-    """The position of the first of ``length`` rows."""
-    result = integer("start", first)
-    last = result + max(length - 1, 0)
-    if not -limit <= result <= last <= limit:
+def start(first: int, length: int, limit: float, of: str | None = None) -> float:
+    """The position of the first of ``length`` rows: those of an argument, or an argument itself."""
+    reach = int(limit)
+    if -reach <= first and first + max(length - 1, 0) <= reach:
+        return float(first)
+    most = reach + 1 if first == 0 else 2 * reach + 1
+    if length > most:
+        what = "length must be" if of is None else f"{of} must have a length of"
         raise ValueError(
-            f"start must leave all {length} positions within {limit:.17g} of 0, got {shown(result)}"
+            f"{what} at most {most}, as positions are resolved up to {reach}, got {shown(length)}"
         )
-    return float(result)
-
-
-def places(
-    first: SupportsIndex, values: npt.ArrayLike | None, length: int, limit: float
-) -> tuple[float, npt.NDArray[np.float64] | None]:
-    """`start` of ``length`` rows and None, or 0 and `positions`: never both."""
-    begin = start(first, length, limit)
-    if values is None:
-        return begin, None
-    if begin:
-        raise ValueError(f"start must be 0 where positions are given, got {first}")
-    return 0.0, positions(values, limit)
-
-
-def shown(number: Any) -> str:
-    """A number for a message; Python refuses to print integers of thousands of digits."""
-    if isinstance(number, int) and number.bit_length() > 1000:
-        return f"an integer of {number.bit_length()} bits"
-    return str(number)
+    raise ValueError(
+        f"start must leave all {length} positions within {reach} of 0, got {shown(first)}"
+    )
 
 
 def spread(name: str, values: Array, rows: tuple[int, ...]) -> Array:
@@ -342,59 +419,31 @@ def spread(name: str, values: Array, rows: tuple[int, ...]) -> Array:
         with contextlib.suppress(ValueError):
             return np.broadcast_to(values, rows)
     raise ValueError(
-        f"{name} must have shape (..., {rows[-1]}) and broadcast to {rows}, the rows, "
-        f"got shape {values.shape}"
+        f"{name} must have shape (..., {rows[-1]}) and broadcast to {shown(rows)}, the rows, "
+        f"got shape {shown(values.shape)}"
     )
 
 
-def real(name: str, value: float | None, dtype: np.dtype[Any] = _FLOATS[1]) -> float:
-    """A real scalar, rounded once to the dtype, as a float; arrays are refused."""
-    if isinstance(value, np.generic) and _is_float(value.dtype):
-        value = float(value)
-    if not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
-    if type(value) is float and value.is_integer() and -(2**24) <= value <= 2**24:
-        return value  # exact in either dtype
-    try:
-        with np.errstate(all="ignore"):
-            result = float(dtype.type(value))
-    except OverflowError:
-        raise ValueError(f"{name} must fit in a float64, got {shown(value)}") from None
+def rounded(number: float | np.floating[Any], dtype: np.dtype[Any]) -> float:
+    """A real number, rounded once to the dtype, as a float."""
+    with np.errstate(all="ignore"):
+        result = float(dtype.type(number))
     return math.nan if math.isnan(result) else result  # one NaN for all, see _halves.h
-
-
-def finite(name: str, value: float, positive: bool = False) -> float:
-    """A finite real scalar, as a float."""
-    result = real(name, value)
-    if not math.isfinite(result) or (positive and result <= 0):
-        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {result}")
-    return result
-
-
-def choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """One of some strings."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")
-    return value
-
-
-def boolean(name: str, value: bool) -> bool:
-    """A bool, of Python or of NumPy."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be a bool, got {value!r}")
-    return bool(value)
 
 
 def vector(name: str, values: npt.ArrayLike) -> tuple[float, ...]:
     """Finite numbers with one axis, as floats."""
-    given = np.asarray(values)
-    if given.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be real numbers, got dtype {given.dtype}")
-    if given.ndim != 1 or not given.size:
-        raise ValueError(f"{name} must have one axis and an element, got shape {given.shape}")
-    numbers = tuple(given.astype(np.float64).tolist())
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"{name} must be finite, got {numbers}")
+    own = np.array(plain(as_array(name, values)))
+    if not _is_real(own.dtype) or own.dtype == np.bool_:
+        raise TypeError(f"{name} must be real numbers, got dtype {shown(own.dtype)}")
+    if own.ndim != 1 or not own.size:
+        raise ValueError(f"{name} must have one axis and an element, got shape {shown(own.shape)}")
+    if own.size > MOST_COLUMNS:
+        raise ValueError(f"{name} must be at most {MOST_COLUMNS} numbers, got {own.size}")
+    numbers = tuple(own.astype(np.float64).tolist())
+    for number in numbers:
+        if not math.isfinite(number):
+            raise ValueError(f"{name} must be finite, got {number}")
     return numbers
 
 
@@ -433,43 +482,18 @@ def _merged(array: Array, leading: int) -> Array | None:
     )
 
 
-def sides(shape: Iterable[SupportsIndex]) -> tuple[int, ...]:
-    """The shape of a grid of one axis or more."""
-    result = tuple(integer("shape", side, least=0) for side in _several("shape", shape, "integers"))
-    if not result:
-        raise ValueError("shape must have an axis or more, got ()")
-    return result
+_MOST_BYTES = 2**63 - 1  # NumPy counts them in an int64
 
 
-def permutation(name: str, values: Iterable[SupportsIndex], count: int) -> tuple[int, ...]:
-    """Each of 0 to ``count - 1`` once."""
-    result = tuple(integer(name, value) for value in _several(name, values, "integers"))
-    if sorted(result) != list(range(count)):
+def addressable(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """``shape``, which depends on the argument ``name``, once NumPy can say how large it is.
+
+    NumPy counts an empty array's other axes too. What is below may still be more than there is
+    memory for.
+    """
+    elements = math.prod(max(side, 1) for side in shape)
+    if elements * dtype.itemsize + _ALIGNMENT > _MOST_BYTES:
         raise ValueError(
-            f"{name} must be each of {', '.join(map(str, range(count)))}, got {result}"
+            f"{name} must leave a result below 2**63 bytes, got {shown(elements)} entries"
         )
-    return result
-
-
-def coordinates(values: Iterable[npt.ArrayLike], shape: tuple[int, ...]) -> list[Array]:
-    """An array for each axis of a grid, with a coordinate for each point there."""
-    result = list(map(np.asarray, _several("coordinates", values, "arrays")))
-    if len(result) != len(shape):
-        raise ValueError(f"coordinates must be {len(shape)}, one for each axis, got {len(result)}")
-    for axis, (where, side) in enumerate(zip(result, shape, strict=True)):
-        if where.shape != (side,):
-            raise ValueError(
-                f"coordinates must have shape ({side},) on axis {axis}, got {where.shape}"
-            )
-        if where.dtype.kind not in "biuf":
-            raise TypeError(f"coordinates must be bool, integer or float, got dtype {where.dtype}")
-        if not np.isfinite(where).all():
-            raise ValueError(f"coordinates must be finite, got {where[~np.isfinite(where)][0]}")
-    return result
-
-
-def _several(name: str, values: Iterable[Any], of: str) -> list[Any]:
-    try:
-        return list(values)
-    except TypeError:
-        raise TypeError(f"{name} must be a sequence of {of}, got {values!r}") from None
+    return shape

@@ -37,3 +37,9 @@ class Encoder(NamedTuple):
     paired: bool
     cos_first: bool
     amplitude: float
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, of which `offsets` may be `table`."""
+        apart = self.offsets is not self.table
+        return self.turns.nbytes + self.table.nbytes + apart * self.offsets.nbytes

@@ -3,8 +3,7 @@
 import decimal
 import functools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,18 +54,6 @@ class Schedule(NamedTuple):
     limit: float
 
 
-@functools.lru_cache(maxsize=8)
-def encoder(
-    schedule: Callable[..., Schedule],
-    arguments: tuple[Any, ...],
-    paired: bool,
-    cos_first: bool,
-    amplitude: float,
-) -> Encoder:
-    """The rows of ``schedule(*arguments)``, one of the two below, as they are `written`."""
-    return written(schedule(*arguments), paired, cos_first, amplitude)
-
-
 def written(
     schedule: Schedule, paired: bool, cos_first: bool = False, amplitude: float = 1.0
 ) -> Encoder:
@@ -82,7 +69,6 @@ def written(
     return Encoder(turns, table, offsets, limit, paired, cos_first, amplitude)
 
 
-@functools.lru_cache(maxsize=2)
 def geometric(
     base: float, count: int, divisor: float | None = None, shift: float = 0.0, scale: float = 1.0
 ) -> Schedule:
@@ -98,7 +84,6 @@ def geometric(
         ) from None
 
 
-@functools.lru_cache(maxsize=2)
 def explicit(frequencies: tuple[float, ...]) -> Schedule:
     """The schedule of these angular frequencies, taken as exact."""
     per_radian = _mantissa(*_PER_RADIAN.as_integer_ratio())

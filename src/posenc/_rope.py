@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _frequencies
+from . import _arrays, _checks, _frequencies
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,10 +70,10 @@ class _Config:
 
     def number(self, key: str, default: float | None = None) -> float:
         value = self.values[key] if default is None else self.values.get(key, default)
-        return _arrays.finite(key, value, positive=True)
+        return _checks.finite(key, value, positive=True)
 
     def integer(self, key: str) -> int:
-        return _arrays.integer(key, self.values[key], least=1)
+        return _checks.integer(key, self.values[key], least=1)
 
     @property
     def dim(self) -> int:

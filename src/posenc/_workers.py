@@ -1,13 +1,13 @@
 """A call's work in pieces: over threads that end with it, and between which signals are seen."""
 
+import _thread
 import itertools
 import os
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import SupportsIndex
 
-from . import _arrays
+from . import _checks
 
 # Bytes of output between two looks at signals: some tens of milliseconds. Pieces of fewer rows than
 # lie between two anchors would make many an anchor twice.
@@ -19,14 +19,15 @@ _THREAD = 1 << 20
 
 def count(workers: SupportsIndex) -> int:
     """``workers`` as in scipy.fft: a number of threads, or from -1 on down from the CPUs' number."""
-    number = _arrays.integer("workers", workers)
+    number = _checks.integer("workers", workers)
     if number > 0:
         return number
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
     if number == 0 or number < -cpus:
         raise ValueError(
-            f"workers must be 1 or more, or -1 to -{cpus} on this machine, got {number}"
+            f"workers must be 1 or more, or -1 to -{cpus} on this machine, "
+            f"got {_checks.shown(number)}"
         )
     return cpus + 1 + number
 
@@ -65,13 +66,24 @@ def _share(
     pieces: deque[tuple[int, slice, slice]],
     workers: int,
 ) -> None:
-    import threading  # here, as one thread is the rule and its import takes a millisecond
+    """Work on the pieces in this thread and in up to ``workers - 1`` others.
 
-    errors: list[BaseException] = []  # the first of them is raised again below
+    The other threads are waited for by locks of our own: after an exception from a signal,
+    `threading.Thread.join` may return while the thread still runs (python/cpython#89437), and
+    `Thread.start` may wait for ever where the new thread has no memory to begin.
+    What ends a thread, or says why, needs no memory.
+    """
+    others = min(workers, len(pieces)) - 1
+    begun, ended = [False] * others, [False] * others
+    locks = [_thread.allocate_lock() for _ in range(others)]
+    for lock in locks:
+        lock.acquire()
+    failure: list[BaseException | None] = [None]
 
     def stop(error: BaseException) -> None:
+        if failure[0] is None:
+            failure[0] = error
         pieces.clear()
-        errors.append(error)
 
     def drain() -> None:
         try:
@@ -81,28 +93,41 @@ def _share(
                 except IndexError:
                     return
                 work(*piece)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread, below
             stop(error)
 
-    threads: list[threading.Thread] = []
-    try:
-        for _ in range(min(workers, len(pieces)) - 1):
-            threads.append(threading.Thread(target=drain))
-            threads[-1].start()
-    except RuntimeError:  # the system has no more of them: those there are will do
-        threads.pop()
-    except BaseException as error:  # noqa: BLE001
-        stop(error)
-    drain()
-    while threads:  # whatever signal comes: no thread may outlive the call
+    def other(index: int) -> None:
         try:
-            for _ in range(50):  # start() may have been interrupted, and the thread about to begin
-                if threads[-1].ident is not None:
-                    threads[-1].join()
-                    break
-                time.sleep(0.01)
-            threads.pop()
-        except BaseException as error:  # noqa: BLE001
+            begun[index] = True
+            drain()
+        finally:
+            ended[index] = True
+            locks[index].release()
+
+    def settle() -> None:
+        # One that has not begun will find no piece left, so it need not be waited for.
+        while True:
+            try:
+                for index, lock in enumerate(locks):
+                    while begun[index] and not ended[index]:
+                        lock.acquire()
+                return
+            except BaseException as error:  # noqa: BLE001 - whatever signal comes
+                stop(error)
+
+    try:
+        try:
+            for index in range(others):
+                _thread.start_new_thread(other, (index,))
+        except RecursionError as error:
             stop(error)
-    if errors:
-        raise errors[0]
+        except (RuntimeError, MemoryError):
+            pass  # the system has no more threads: those there are will do
+        drain()
+        settle()
+    finally:  # where a signal came between two of these lines
+        if not all(ended):
+            pieces.clear()
+            settle()
+    if failure[0] is not None:
+        raise failure[0]

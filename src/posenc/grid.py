@@ -1,14 +1,21 @@
 """Encodings of the points of a grid: `grid_encoding`, and how frameworks arrange them."""
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays
-from .sinusoidal import Array, _prepared
+from . import _arrays, _checks
+from .sinusoidal import Array, Source, prepared
+
+# Axes that NumPy has in all versions, but for that of the columns.
+_MOST_AXES = 32 - 1
+
+# What the result is made of unless something else is asked for, and no dtype is wider.
+_WIDEST = np.dtype(np.float64)
 
 
 class _Arrangement(NamedTuple):
@@ -70,7 +77,7 @@ def grid_encoding(
     Parameters
     ----------
     shape : sequence of int
-        Number of points on each axis, for one axis or more: (height, width) of an image, say.
+        Number of points on each axis, for 1 to 31 axes: (height, width) of an image, say.
     d_model : int
         Number of columns, shared equally among the axes.
     axes : sequence of int, optional
@@ -104,8 +111,10 @@ def grid_encoding(
         If an argument has the wrong type; and as `posenc.encode` does.
     ValueError
         If the axes do not divide `d_model` into pairs, `axes`, `coordinates` or `preset` do not fit
-        `shape`, or all sines are to come first in a layout that is not split; and as `posenc.encode`
-        does. Nothing has been written then.
+        `shape`, all sines are to come first in a layout that is not split, or the result is beyond
+        all memory; and as `posenc.encode` does. Nothing has been written then.
+    MemoryError
+        If the result is beyond the memory at hand.
 
     Notes
     -----
@@ -140,51 +149,157 @@ def grid_encoding(
     >>> posenc.grid_encoding((3, 4), 8, preset="mae", extra_rows=1).shape
     (13, 8)
     """
-    sides = _arrays.sides(shape)
-    width = _arrays.integer("d_model", d_model, least=1)
-    rows = _arrays.integer("extra_rows", extra_rows, least=0)
+    sides = _sides(shape)
+    width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
+    rows = _checks.integer("extra_rows", extra_rows, least=0)
+    whole = _arrays.addressable("shape", (*sides, width), _WIDEST)
+    if rows:
+        whole = (rows + math.prod(sides), width)
+        _arrays.addressable("extra_rows", whole, _WIDEST)
     arrangement = _Arrangement() if preset is None else _arrangement(preset, sides)
     order: Sequence[int] = arrangement.axes or range(len(sides))
     if axes is not None:
-        order = _arrays.permutation("axes", axes, len(sides))
-    parts = 1 if _arrays.boolean("per_axis", per_axis) and arrangement.per_axis else 2
+        order = _order(axes, len(sides))
+    parts = 1 if _checks.boolean("per_axis", per_axis) and arrangement.per_axis else 2
     convention.setdefault("layout", arrangement.layout if parts == 1 else "split")
-    if parts == 2 and convention["layout"] != "split":
+    if parts == 2 and not _is(convention["layout"], "split"):
         raise ValueError(
             "layout must be 'split' where all sines come before all cosines, "
-            f"got {convention['layout']!r}"
+            f"got {_checks.shown(convention['layout'])}"
         )
-    widths = _widths(width, arrangement, len(sides), odd=parts == 1 and "odd" in convention)
-    if coordinates is None:
-        points = [arrangement.coordinates(side) for side in sides]
-    else:
-        points = _arrays.coordinates(coordinates, sides)
-    whole = (rows + math.prod(sides), width) if rows else (*sides, width)
+    of_axes = _axes(width, arrangement, len(sides), parts, convention)
+    points = None if coordinates is None else _points(coordinates, sides, of_axes)
     out, plain = _arrays.result(out, whole, dtype)
-    encoded = [
-        _prepared(columns, convention).encode(where, dtype=plain.dtype)
-        for columns, where in zip(widths, points, strict=True)
-    ]
+    encoded = []
+    if math.prod(sides):  # else a side may be larger than memory
+        if points is None:
+            made = [arrangement.coordinates(side) for side in sides]
+            points = _within("shape must leave coordinates", made, of_axes)
+        encoded = [
+            axis.encode(where, plain.dtype, None, 1)
+            for axis, where in zip(of_axes, points, strict=True)
+        ]
     if rows:
         plain[:rows] = 0
         plain = plain[rows:].reshape(*sides, width)
-    _place(plain, encoded, order, parts)
+    if encoded:
+        _place(plain, encoded, order, parts)
     return out
 
 
+def _sides(shape: Iterable[SupportsIndex]) -> tuple[int, ...]:
+    """The shape of a grid."""
+    given = _several("shape", shape, "integers")
+    if not 1 <= len(given) <= _MOST_AXES:
+        raise ValueError(
+            f"shape must have 1 to {_MOST_AXES} axes, "
+            f"got {'more' if len(given) > _MOST_AXES else '()'}"
+        )
+    return tuple(_checks.integer("shape", side, least=0) for side in given)
+
+
+def _order(axes: Iterable[SupportsIndex], count: int) -> tuple[int, ...]:
+    """Each of 0 to ``count - 1`` once."""
+    result = tuple(_checks.integer("axes", axis) for axis in _several("axes", axes, "integers"))
+    if sorted(result) != list(range(count)):
+        wrong = [a for i, a in enumerate(result) if not 0 <= a < count or a in result[:i]]
+        got = f"{_checks.shown(wrong[0])} among them" if wrong else f"{len(result)}"
+        raise ValueError(
+            f"axes must be each of {', '.join(map(str, range(count)))} once, got {got}"
+        )
+    return result
+
+
+def _points(
+    coordinates: Iterable[npt.ArrayLike], sides: tuple[int, ...], prepared: Sequence[Source]
+) -> list[Array]:
+    """An array for each axis of a grid, with a coordinate for each point there."""
+    given = _several("coordinates", coordinates, "arrays")
+    if len(given) != len(sides):
+        raise ValueError(
+            f"coordinates must be {len(sides)}, one array for each axis, got {len(given)}"
+        )
+    result = []
+    for axis, (values, side) in enumerate(zip(given, sides, strict=True)):
+        where = np.array(_arrays.plain(_arrays.as_array("coordinates", values)))
+        if where.shape != (side,):
+            raise ValueError(
+                f"coordinates must have shape ({side},) on axis {axis}, got "
+                f"{_checks.shown(where.shape)}"
+            )
+        if where.dtype.kind not in "biuf":
+            raise TypeError(
+                f"coordinates must be bool, integer or float, got dtype "
+                f"{_checks.shown(where.dtype)}"
+            )
+        result.append(where)
+    return _within("coordinates must be", result, prepared)
+
+
+def _within(what: str, points: list[Array], prepared: Sequence[Source]) -> list[Array]:
+    """The points of each axis if they can be encoded; else a message that begins with ``what``."""
+    for axis, (where, encoding) in enumerate(zip(points, prepared, strict=True)):
+        limit = encoding.encoder.limit
+        # As Python numbers: in float64 an integer just beyond the limit would round to it.
+        for extreme in (where.min().item(), where.max().item()) if where.size else ():
+            if not -limit <= extreme <= limit:
+                raise ValueError(
+                    f"{what} finite and within {limit:.17g} of 0, got {extreme} on axis {axis}"
+                )
+    return points
+
+
+def _several(name: str, values: Iterable[Any], of: str) -> list[Any]:
+    """As a list, which ends after one more than there can be axes."""
+    try:
+        return list(itertools.islice(values, _MOST_AXES + 1))
+    except TypeError:
+        raise TypeError(f"{name} must be a sequence of {of}, got {type(values).__name__}") from None
+
+
+def _is(value: object, text: str) -> bool:
+    """Whether a keyword is this string: an array is not, and would have no truth."""
+    return isinstance(value, str) and value == text
+
+
 def _arrangement(preset: str, sides: tuple[int, ...]) -> _Arrangement:
-    found = _PRESETS[_arrays.choice("preset", preset, tuple(_PRESETS))]
+    found = _PRESETS[_checks.choice("preset", preset, tuple(_PRESETS))]
     if found.axes and len(found.axes) != len(sides):
         raise ValueError(
-            f"shape must have {len(found.axes)} axes for the preset {preset}, got {sides}"
+            f"shape must have {len(found.axes)} axes for the preset {preset}, got {len(sides)}"
         )
     return found
+
+
+def _axes(
+    d_model: int, arrangement: _Arrangement, count: int, parts: int, convention: dict[str, Any]
+) -> list[Source]:
+    """The encoding of each axis.
+
+    What depends on how `d_model` is shared is checked here, as it is what the caller knows.
+    """
+    odd = convention.get("odd", "error")
+    widths = _widths(d_model, arrangement, count, odd=parts == 1 and not _is(odd, "error"))
+    if _is(odd, "zero") and min(widths) < 2:
+        raise ValueError(
+            f"d_model must leave 2 columns or more to each axis where odd='zero', got {d_model}"
+        )
+    if convention.get("frequencies") is not None:
+        convention["frequencies"] = _arrays.vector("frequencies", convention["frequencies"])
+        found = len(convention["frequencies"])
+        for columns in widths:
+            if columns % 2 == 0 and columns != 2 * found:
+                raise ValueError(
+                    f"frequencies must be {columns // 2}, half of the {columns} columns that an "
+                    f"axis has of d_model = {d_model}, got {found}"
+                )
+    return [prepared(grid_encoding, columns, convention) for columns in widths]
 
 
 def _widths(d_model: int, arrangement: _Arrangement, count: int, odd: bool) -> list[int]:
     """The number of columns of each axis, which may be odd if ``odd``."""
     if arrangement.cut:
-        return [2 * math.ceil(d_model / (2 * count))] * count
+        return [2 * -(-d_model // (2 * count))] * count
     shares = arrangement.shares or (1,) * count
     unit = sum(shares) if odd else 2 * sum(shares)
     if d_model % unit:

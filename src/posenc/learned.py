@@ -7,14 +7,70 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend
-from ._fused import Added
+from . import _arrays, _backend, _checks, _fused_add
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Learned(Added):
+class _Source(_fused_add.Source):
+    """The rows of a learned table."""
+
+    rows: Array
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        return int(self.rows.shape[1])
+
+    def given(self, positions: npt.ArrayLike) -> Array:
+        return _arrays.indices("positions", positions)
+
+    def resolve(
+        self, start: int, positions: Array | None, rows: tuple[int, ...], of: str
+    ) -> tuple[float, Array | None]:
+        count, length = len(self.rows), rows[-1]
+        if positions is not None:
+            where = _arrays.within("positions", positions, count, "learned positions")
+        elif length > count:
+            raise IndexError(
+                f"{of} must have at most {count} rows, the number of learned positions, "
+                f"got {length}"
+            )
+        elif length and not 0 <= start <= count - length:
+            raise IndexError(
+                f"start must leave all {length} positions at least 0 and below {count}, the "
+                f"number of learned positions, got {_checks.shown(start)}"
+            )
+        else:
+            first = start if length else 0
+            where = np.arange(first, first + length, dtype=np.int64)
+        return 0.0, _arrays.spread("positions", where, rows)
+
+    def add(
+        self,
+        out: Array,
+        x: Array,
+        ids: Array | None,
+        start: float,
+        positions: Array | None,
+        mask: Array | None,
+        stream: bool,
+        scale: float,
+    ) -> None:
+        assert positions is not None  # of `resolve`
+        table = _arrays.plain_halves(self.rows)
+        _backend.kernels.add_rows(out, x, ids, positions, mask, table, stream, scale)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.rows.dtype
+
+    def gathered(self) -> dict[str, Array]:
+        return {"the learned positions": self.rows}
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
     """Learned positional embeddings: a table with a row for each position, as in BERT and GPT-2.
 
     The other variant of section 3.5 of Vaswani et al., "Attention Is All You Need"
@@ -47,20 +103,23 @@ class Learned(Added):
 
     weight: Array = field(repr=False)
     d_model: int = field(init=False)
-    # The same memory, in an array of which nobody else can change the shape.
-    _rows: Array = field(init=False, repr=False)
+    _source: _Source = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        weight = _arrays.embeddings("weight", self.weight)
+        weight = _arrays.embeddings("weight", _arrays.as_array("weight", self.weight))
         if not _arrays.kernel_ready(weight):
             weight = np.array(weight, weight.dtype.newbyteorder("="), order="C")
-        object.__setattr__(self, "weight", weight.view())
+        object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "d_model", weight.shape[1])
-        object.__setattr__(self, "_rows", weight.view())
+        # Of the same memory, a view of which nobody else can change the shape.
+        object.__setattr__(self, "_source", _Source(_arrays.plain(weight)))
 
     def __reduce__(self) -> tuple[Callable[[Array], "Learned"], tuple[Array]]:
         # Through the checks: memory that comes from elsewhere need not be aligned.
         return type(self), (self.weight,)
+
+    def __setstate__(self, state: object) -> None:
+        raise TypeError("Learned takes no state: it is unpickled by its table")
 
     def add(
         self,
@@ -101,9 +160,7 @@ class Learned(Added):
         ValueError
             As `posenc.add` does. Nothing has been written then.
         """
-        return self._add(
-            self._same("x", _arrays.addend(x)), start, positions, mask, scale, out, workers
-        )
+        return _fused_add.add(self._source, x, start, positions, mask, scale, out, workers)
 
     def embed(
         self,
@@ -140,51 +197,15 @@ class Learned(Added):
         TypeError, ValueError
             As `add` and `posenc.embed` do. Nothing has been written then.
         """
-        name = "token_weight"
-        table = self._same(name, _arrays.embeddings(name, token_weight))
-        return self._embed(ids, name, table, start, positions, mask, scale, out, workers)
-
-    def _read(self) -> dict[str, Array]:
-        return {"the learned positions": self._rows}
-
-    def _same(self, name: str, array: Array) -> Array:
-        if array.dtype.newbyteorder("=") != self._rows.dtype:
-            raise TypeError(
-                f"{name} must have the dtype of the learned positions, {self._rows.dtype}, "
-                f"got {array.dtype}"
-            )
-        return array
-
-    def _places(
-        self, start: SupportsIndex, positions: npt.ArrayLike | None, rows: tuple[int, ...]
-    ) -> tuple[float, Array | None]:
-        first, count = _arrays.integer("start", start), len(self._rows)
-        if positions is None:
-            if rows[-1] and not 0 <= first <= count - rows[-1]:
-                raise IndexError(
-                    f"start must leave all {rows[-1]} positions at least 0 and below {count}, the "
-                    f"number of learned positions, got {_arrays.shown(first)}"
-                )
-            where = np.arange(first, first + rows[-1]) if rows[-1] else np.empty(0, np.int64)
-        elif first:
-            raise ValueError(
-                f"start must be 0 where positions are given, got {_arrays.shown(first)}"
-            )
-        else:
-            where = _arrays.indices("positions", positions, count, "learned positions")
-        return 0.0, _arrays.spread("positions", where, rows)
-
-    def _add_to(
-        self,
-        out: Array,
-        x: Array,
-        ids: Array | None,
-        start: float,
-        positions: Array | None,
-        mask: Array | None,
-        stream: bool,
-        scale: float,
-    ) -> None:
-        assert positions is not None  # of `_places`
-        table = _arrays.plain_halves(self._rows)
-        _backend.kernels.add_rows(out, x, ids, positions, mask, table, stream, scale)
+        return _fused_add.embed(
+            self._source,
+            ids,
+            "token_weight",
+            token_weight,
+            start,
+            positions,
+            mask,
+            scale,
+            out,
+            workers,
+        )

@@ -1,8 +1,8 @@
 """Positions of tokens, for packed and padded sequences.
 
 Data loaders say where sequences begin and where they are padded in one of five ways. Each function
-makes of one of them the positions that `posenc.add` and `posenc.encode` take: int64, fresh and
-C-contiguous.
+``from_...`` makes of one of them the positions that `posenc.add` and `posenc.encode` take: int64,
+fresh and C-contiguous. `to_lengths` and `to_cu_seqlens` are the way back.
 
 Examples
 --------
@@ -19,15 +19,24 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend
+from . import _arrays, _backend, _checks
 
-__all__ = ["from_cu_seqlens", "from_ids", "from_lengths", "from_mask", "from_segments"]
+__all__ = [
+    "from_cu_seqlens",
+    "from_ids",
+    "from_lengths",
+    "from_mask",
+    "from_segments",
+    "to_cu_seqlens",
+    "to_lengths",
+]
 
 Positions = npt.NDArray[np.int64]
 
 _INT64 = np.dtype(np.int64)
 # More than any memory holds, and up to here sums of integers in float64 are exact.
 _MOST = 2**53
+_MOST_INT32 = 2**31 - 1
 
 
 def from_lengths(lengths: npt.ArrayLike) -> Positions:
@@ -128,8 +137,8 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
 
     Parameters
     ----------
-    segments : array_like of int, shape (..., length)
-        The segment of each token, as packed loaders send it. Neighbours along the last axis with
+    segments : array_like of int or bool, shape (..., length)
+        The segment of each token, as packed loaders send it; bool where there are two in turn. Neighbours along the last axis with
         the same id are in the same segment; an id that comes back begins a new one. Padding, 0s
         say, is a segment like any other and is counted too.
 
@@ -141,7 +150,7 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
     Raises
     ------
     TypeError
-        If `segments` are not integers.
+        If `segments` are neither integers nor bool.
     ValueError
         If they have no axis.
 
@@ -155,7 +164,7 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
     >>> posenc.positions.from_segments([1, 1, 2, 2, 2, 0])
     array([0, 1, 0, 1, 2, 0])
     """
-    ids = _sequences("segments", segments)
+    ids = _sequences("segments", _arrays.integers("segments", segments, bools=True))
     begins = np.empty(ids.shape, np.bool_)
     begins[..., :1] = True
     np.not_equal(ids[..., 1:], ids[..., :-1], out=begins[..., 1:])
@@ -196,9 +205,7 @@ def from_mask(mask: npt.ArrayLike) -> Positions:
     array([[0, 0, 0, 1, 2],
            [0, 1, 2, 3, 0]])
     """
-    keep = _arrays.switches("mask", mask)
-    if not keep.ndim:
-        raise ValueError("mask must have shape (..., length), got shape ()")
+    keep = _sequences("mask", _arrays.switches("mask", mask))
     return _counted(keep, -1, 0)
 
 
@@ -238,13 +245,89 @@ def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:
     array([[2, 3, 4, 5, 1, 1],
            [1, 1, 2, 3, 4, 5]])
     """
-    tokens = _sequences("ids", ids)
-    pad = _arrays.integer("padding_idx", padding_idx)
+    tokens = _sequences("ids", _arrays.integers("ids", ids))
+    pad = _checks.integer("padding_idx", padding_idx)
     if not -(2**63) <= pad < 2**63 - tokens.shape[-1]:
         raise ValueError(
-            f"padding_idx must leave all positions within int64, got {_arrays.shown(pad)}"
+            f"padding_idx must leave all positions within int64, got {_checks.shown(pad)}"
         )
     return _counted(np.not_equal(tokens, pad, order="C"), pad, pad)
+
+
+def to_lengths(position_ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """The lengths of packed documents, by their positions: `from_lengths` the other way round.
+
+    Parameters
+    ----------
+    position_ids : array_like of int, shape (length,) or (1, length)
+        0, 1, 2, ... in every document: one begins wherever there is a 0.
+
+    Returns
+    -------
+    ndarray of int64, shape (documents,)
+        Number of tokens of each document, 1 or more: empty documents leave no trace.
+
+    Raises
+    ------
+    TypeError
+        If `position_ids` are not integers.
+    ValueError
+        If they have another shape, or a document does not count 0, 1, 2, ...
+
+    Notes
+    -----
+    Positions that do not begin at 0, or leave some out, do not say where documents begin, and are
+    refused (huggingface/transformers#39814). Padding at position 0 cannot be told from documents of
+    one token: cut it off first, or keep the lengths (hiyouga/LlamaFactory#10452).
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.to_lengths([0, 1, 2, 0, 1])
+    array([3, 2])
+    """
+    return _fresh(np.diff(_offsets(_packed(position_ids))), _INT64)
+
+
+def to_cu_seqlens(position_ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """The offsets of packed documents, by their positions: `from_cu_seqlens` the other way round.
+
+    Parameters
+    ----------
+    position_ids : array_like of int, shape (length,) or (1, length)
+        0, 1, 2, ... in every document: one begins wherever there is a 0.
+
+    Returns
+    -------
+    ndarray of int32, shape (documents + 1,)
+        0 first, then where each document ends: the cumulative lengths that the variable-length
+        kernels of FlashAttention take. Empty documents leave no trace.
+
+    Raises
+    ------
+    TypeError
+        If `position_ids` are not integers.
+    ValueError
+        If they have another shape, are more than int32 can count, or a document does not count 0,
+        1, 2, ...: see `to_lengths`.
+
+    Notes
+    -----
+    ``cu_seqlens_q`` of `flash_attn_varlen_func` in Dao-AILab/flash-attention. Positions of several
+    axes, as multimodal models have them, are no packed row (Dao-AILab/flash-attention#2381).
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.to_cu_seqlens([0, 1, 2, 0, 1])
+    array([0, 3, 5], dtype=int32)
+    """
+    row = _packed(position_ids)
+    if len(row) > _MOST_INT32:
+        raise ValueError(
+            f"position_ids must be at most {_MOST_INT32}, which int32 can count, got {len(row)}"
+        )
+    return _fresh(_offsets(row), np.dtype(np.int32))
 
 
 def _row(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -258,11 +341,37 @@ def _row(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     return own
 
 
-def _sequences(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    result = _arrays.integers(name, values)
-    if not result.ndim:
+def _sequences(name: str, given: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if not given.ndim:
         raise ValueError(f"{name} must have shape (..., length), got shape ()")
-    return result
+    return given
+
+
+def _packed(position_ids: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Integers of one packed row."""
+    given = _arrays.integers("position_ids", position_ids)
+    if given.ndim == 2 and len(given) == 1:
+        given = given[0]
+    if given.ndim != 1:
+        raise ValueError(
+            f"position_ids must have shape (length,) or (1, length), got shape {given.shape}"
+        )
+    return given
+
+
+def _offsets(row: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Where the documents begin, and after them where the last one ends."""
+    own = row.copy()
+    begins = own == 0
+    begins[:1] = True
+    offsets = np.append(np.flatnonzero(begins), len(own)).astype(_INT64)
+    wrong = own != _in_documents(np.diff(offsets), len(own))
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise ValueError(
+            f"position_ids must count 0, 1, 2, ... in every document, got {own[i]} at index {i}"
+        )
+    return offsets
 
 
 def _in_documents(lengths: npt.NDArray[np.int64], total: int) -> Positions:
@@ -274,4 +383,10 @@ def _in_documents(lengths: npt.NDArray[np.int64], total: int) -> Positions:
 def _counted(keep: npt.NDArray[np.bool_], base: int, pad: int) -> Positions:
     out = _arrays.empty(keep.shape, _INT64)
     _backend.kernels.counts(out, keep, base, pad)
+    return out
+
+
+def _fresh(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    out = _arrays.empty(values.shape, dtype)
+    out[...] = values
     return out

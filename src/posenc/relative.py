@@ -2,10 +2,11 @@
 
 from typing import Any, SupportsIndex
 
+import numpy as np
 import numpy.typing as npt
 
-from . import _arrays
-from .sinusoidal import Array, _prepared
+from . import _arrays, _checks, _workers
+from .sinusoidal import Array, prepared
 
 
 def relative_encoding(
@@ -46,8 +47,11 @@ def relative_encoding(
     TypeError
         If `out` is not an array of `dtype`; and as `posenc.positional_encoding` does.
     ValueError
-        If `out` has another shape or cannot be written in place; and as
+        If `length` is negative, or leaves distances beyond those that can be encoded or a result
+        beyond all memory; if `out` has another shape or cannot be written in place; and as
         `posenc.positional_encoding` does. Nothing has been written then.
+    MemoryError
+        If the result is beyond the memory at hand.
 
     Notes
     -----
@@ -63,9 +67,12 @@ def relative_encoding(
            [ 0.    ,  1.    ,  0.    ,  1.    ],
            [-0.8415,  0.5403, -0.01  ,  1.    ]])
     """
-    tokens = _arrays.integer("length", length, least=0)
-    prepared = _prepared(d_model, convention)
-    shape = (max(2 * tokens - 1, 0), prepared.d_model)
+    tokens = _checks.integer("length", length, least=0)
+    source = prepared(relative_encoding, d_model, convention)
+    _arrays.start(0, tokens, source.encoder.limit)
+    shape = (max(2 * tokens - 1, 0), source.width)
+    _arrays.addressable("length", shape, np.dtype(np.float64))
+    threads = _workers.count(workers)
     out, plain = _arrays.result(out, shape, dtype)
-    prepared.fill(plain[::-1], start=1 - tokens, workers=workers)
+    source.fill(plain[::-1], 1 - tokens, threads)
     return out

@@ -2,14 +2,15 @@
 
 import functools
 import math
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, SupportsIndex, get_args
+from dataclasses import InitVar, dataclass, field, fields
+from typing import Any, Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _frequencies, _rope, _workers
+from . import _arrays, _backend, _checks, _frequencies, _recent, _rope, _workers
 from ._encoder import Encoder
 
 Array = npt.NDArray[Any]
@@ -23,8 +24,38 @@ _MOST_AXES = 64
 # Rows over one anchor, which a tile should not part.
 _ROWS = 64
 
+_DEFAULT_BASE = 10000.0
 
-@dataclass(frozen=True)
+# The arrays of frequencies that instances have of their base, by identity: `dataclasses.replace`
+# hands them on beside the base, which then stands for them.
+_of_bases: "weakref.WeakValueDictionary[int, Floats]" = weakref.WeakValueDictionary()
+
+
+class _Plan(NamedTuple):
+    """What a call needs of an instance, which it reads once at its start.
+
+    Attributes
+    ----------
+    dim : int
+    paired : bool
+        Whether the columns of a pair stand beside each other.
+    encoder : Encoder
+        Rows of all pairs at one position.
+    parts : tuple
+        For each axis of positions the pairs that it turns, and the encoder of their rows.
+    """
+
+    dim: int
+    paired: bool
+    encoder: Encoder
+    parts: tuple[tuple[Array, Encoder], ...]
+
+    @property
+    def nbytes(self) -> int:
+        return self.encoder.nbytes + sum(encoder.nbytes for _, encoder in self.parts)
+
+
+@dataclass(frozen=True, repr=False)
 class Rotary:
     """Rotary position embeddings of one width, prepared for hot loops.
 
@@ -39,15 +70,16 @@ class Rotary:
     ----------
     dim : int
         Number of columns that turn: even, 2 or more.
-    base : float or None, default 10000.0
-        Finite and positive, as in `posenc.Sinusoidal`; None where there are `frequencies`.
+    base : float, optional
+        Finite and positive, as in `posenc.Sinusoidal`: 10000.0 unless `frequencies` are given. As an
+        attribute it is None where they are.
     layout : {'half', 'interleaved'}, default 'half'
         Pair i is columns i and ``dim / 2 + i``, as in GPT-NeoX and most of transformers, or columns
         2i and ``2i + 1``, as in the paper, GPT-J and most of Llama's own code. Weights made for one
         of them are nonsense in the other.
     frequencies : array_like of int or float, shape (dim / 2,), optional
-        Angular frequencies instead of those of `base`, taken as exact. As an attribute they are
-        always there: an array of float64 that is read-only.
+        Angular frequencies instead of those of a base, taken as exact. As an attribute they are
+        always there: an array of float64 that is read-only, of a base the nearest doubles.
     attention : float, default 1.0
         Factor on sines and cosines, finite and positive: YaRN's magnitude.
     axes : array_like of int, shape (dim / 2,), optional
@@ -80,58 +112,69 @@ class Rotary:
     """
 
     dim: int
-    base: float | None = field(default=10000.0, kw_only=True)
+    base: float | None = field(default=None, kw_only=True)
     layout: Layout = field(default="half", kw_only=True)
-    frequencies: Any = field(default=None, kw_only=True, repr=False, compare=False)
+    frequencies: InitVar[npt.ArrayLike | None] = field(default=None, kw_only=True)
     attention: float = field(default=1.0, kw_only=True)
     axes: Any = field(default=None, kw_only=True)
 
-    # What compares and pickles in place of the array.
-    _given: tuple[float, ...] | None = field(init=False, repr=False)
-    _paired: bool = field(init=False, repr=False, compare=False)
-    _encoder: Encoder = field(init=False, repr=False, compare=False)
-    _parts: tuple[tuple[Array, Encoder], ...] = field(init=False, repr=False, compare=False)
+    # What was given of the frequencies, which compares and pickles in their place.
+    _given: tuple[float, ...] | None = field(init=False)
+    _plan: _Plan = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        dim = _arrays.integer("dim", self.dim, least=1)
+    def __post_init__(self, frequencies: npt.ArrayLike | None) -> None:
+        dim = _checks.integer("dim", self.dim, 1, _checks.MOST_COLUMNS)
         if dim % 2:
             raise ValueError(f"dim must be even, columns turn in pairs, got {dim}")
-        put("dim", dim)
-        _arrays.choice("layout", self.layout, get_args(Layout))
-        put("_paired", self.layout == "interleaved")
-        put("attention", _arrays.finite("attention", self.attention, positive=True))
-        given, base = self.frequencies, self.base
-        if given is None or (base is not None and _is_plain(given, base, dim // 2)):
-            if base is None:
-                raise ValueError("base must be given where frequencies are not, got None")
-            put("base", _arrays.finite("base", base, positive=True))
-            put("_given", None)
-            schedule = _frequencies.geometric(self.base, dim // 2)
-            put("frequencies", _fixed(_frequencies.radians(self.base, dim // 2)))
+        base = None if self.base is None else _checks.finite("base", self.base, positive=True)
+        if frequencies is None or (base is not None and _is_of_a_base(frequencies)):
+            base, given = _DEFAULT_BASE if base is None else base, None
+        elif base not in (None, _DEFAULT_BASE):  # of which the default is what `replace` hands on
+            raise ValueError(f"base must be None where frequencies are given, got {base}")
         else:
-            if base is not None and base != 10000.0:
-                raise ValueError(f"base must be None where frequencies are given, got {base}")
-            own = _arrays.vector("frequencies", given)
-            if len(own) != dim // 2:
-                raise ValueError(f"frequencies must have shape ({dim // 2},), got ({len(own)},)")
-            put("base", None)
-            put("_given", own)
-            schedule = _frequencies.explicit(own)
-            put("frequencies", _fixed(own))
-        put("axes", None if self.axes is None else _pairs_axes(self.axes, dim // 2))
-        put("_encoder", _frequencies.written(schedule, paired=False, amplitude=self.attention))
-        put("_parts", tuple(self._split(schedule)))
+            base = None
+            given = _arrays.vector("frequencies", frequencies)
+            if len(given) != dim // 2:
+                raise ValueError(f"frequencies must have shape ({dim // 2},), got ({len(given)},)")
+        checked = {
+            "dim": dim,
+            "base": base,
+            "layout": _checks.choice("layout", self.layout, get_args(Layout)),
+            "attention": _checks.finite("attention", self.attention, positive=True),
+            "axes": None if self.axes is None else _pairs_axes(self.axes, dim // 2),
+            "_given": given,
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        key = (_Plan, *(getattr(self, each.name) for each in fields(self) if each.compare))
+        object.__setattr__(self, "_plan", _recent.get(key, self._prepare))
 
-    def _split(self, schedule: _frequencies.Schedule) -> Iterator[tuple[Array, Encoder]]:
-        """For each axis of positions the pairs that it turns, and what makes their rows."""
-        if self.axes is not None:
-            for axis in range(max(self.axes) + 1):
-                pairs = np.flatnonzero(np.equal(self.axes, axis))
-                part = _frequencies.part(schedule, pairs)
-                yield pairs, _frequencies.written(part, paired=False, amplitude=self.attention)
+    def _prepare(self) -> _Plan:
+        if self._given is not None:
+            schedule = _frequencies.explicit(self._given)
+        else:
+            assert self.base is not None
+            schedule = _frequencies.geometric(self.base, self.dim // 2)
+        parts = []
+        for axis in range(max(self.axes) + 1) if self.axes else ():
+            pairs = np.flatnonzero(np.equal(self.axes, axis))
+            parts.append((pairs, self._encoder(_frequencies.part(schedule, pairs))))
+        paired = self.layout == "interleaved"
+        return _Plan(self.dim, paired, self._encoder(schedule), tuple(parts))
+
+    def _encoder(self, schedule: _frequencies.Schedule) -> Encoder:
+        return _frequencies.written(schedule, paired=False, amplitude=self.attention)
+
+    def __repr__(self) -> str:
+        shown: dict[str, Any] = {"frequencies": self._given} if self._given else {}
+        if self.base not in (None, _DEFAULT_BASE):
+            shown["base"] = self.base
+        for name in ("layout", "attention", "axes"):
+            value = getattr(self, name)
+            if value != self.__dataclass_fields__[name].default:
+                shown[name] = value
+        keywords = "".join(f", {name}={value!r}" for name, value in shown.items())
+        return f"Rotary(dim={self.dim}{keywords})"
 
     def __reduce__(self) -> tuple[Callable[[], "Rotary"], tuple[()]]:
         # Without what is prepared: it is made anew where the instance is unpickled.
@@ -145,6 +188,9 @@ class Rotary:
             axes=self.axes,
         )
         return make, ()
+
+    def __setstate__(self, state: object) -> None:
+        raise TypeError("Rotary takes no state: it is unpickled by its arguments")
 
     @classmethod
     def from_config(
@@ -252,48 +298,45 @@ class Rotary:
             out of the bounds of `posenc.encode`, or `out` has another shape or cannot be written
             in place. Nothing has been written then.
         """
+        plan = self._plan
         wanted = None if dtype is None else _arrays.float_dtype(dtype)
-        rows = 0
-        if positions is None:
-            rows = _arrays.integer("length", length, least=0)  # type: ignore[arg-type]
-        first, where = self._places(start, positions, rows)
-        shape = where[0].shape if where else (rows,)
-        if length is not None and shape[-1:] != (_arrays.integer("length", length),):
-            raise ValueError(f"length must be that of positions, got {length} for shape {shape}")
-        plain, given = self._outputs(out, (*shape, self.dim), wanted)
+        count = None if length is None else _checks.integer("length", length, least=0)
+        if count is None and positions is None:
+            raise TypeError("length must be an integer where no positions are given, got None")
+        first, where = _positions(plan, start, positions)
+        # No code but ours and NumPy's from here on.
+        if where is None:
+            assert count is not None
+            begin, at, shape = _arrays.start(first, count, plan.encoder.limit), [], (count,)
+        else:
+            at = _of_axes(plan, where)
+            begin, shape = 0.0, at[0].shape
+            if count is not None and shape[-1:] != (count,):
+                raise ValueError(
+                    f"length must be that of positions, got {_checks.shown(count)} for shape "
+                    f"{_checks.shown(shape)}"
+                )
+        plain, given = _outputs(out, (*shape, plan.dim), wanted)
         if not shape:
             plain = [array[np.newaxis] for array in plain]
-            where = [array[np.newaxis] for array in where]
+            at = [array[np.newaxis] for array in at]
         plain = [_arrays.plain_halves(array) for array in plain]
-        batches: list[Any] = _arrays.batches(max(len(shape) - 1, 0), *plain, *where)
+        batches: list[Any] = _arrays.batches(max(len(shape) - 1, 0), *plain, *at)
 
         def work(batch: int, items: slice, rows: slice) -> None:
-            cos, sin, *at = (array[items, rows] for array in batches[batch])
-            if len(at) < 2:  # without positions, those of all axes are the same
-                begin, own = first + rows.start, at[0] if at else None
-                _backend.kernels.tables(cos, sin, begin, own, self._encoder, self._paired)
+            cos, sin, *own = (array[items, rows] for array in batches[batch])
+            if len(own) < 2:  # without positions, those of all axes are the same
+                _backend.kernels.tables(
+                    cos, sin, begin + rows.start, own[0] if own else None, plan.encoder, plan.paired
+                )
             else:
-                self._tables_of_axes(cos, sin, at)
+                _tables_of_axes(plan, cos, sin, own)
 
         if plain[0].size:
-            items, count, width = batches[0][0].shape
+            items, rows, width = batches[0][0].shape
             size = 2 * width * plain[0].itemsize
-            _workers.run(work, (len(batches), items, count), size, 1)
+            _workers.run(work, (len(batches), items, rows), size, 1)
         return given
-
-    def _tables_of_axes(self, cos: Array, sin: Array, at: Sequence[Floats]) -> None:
-        for where, (pairs, encoder) in zip(at, self._parts, strict=True):
-            count = pairs.size
-            if not count:
-                continue
-            cosines, sines = (
-                _arrays.empty((*cos.shape[:2], 2 * count), cos.dtype) for _ in range(2)
-            )
-            _backend.kernels.tables(cosines, sines, 0.0, where, encoder, False)
-            for table, values in ((cos, cosines), (sin, sines)):
-                for column in range(2):
-                    columns = 2 * pairs + column if self._paired else pairs + column * self.dim // 2
-                    table[..., columns] = values[..., :count]
 
     def rotate(
         self,
@@ -317,7 +360,7 @@ class Rotary:
         positions : array_like of bool, int or float, shape (length,) or (..., length), optional
             Positions of the rows instead: one axis for all sequences, or all axes of `x` but the
             last, of which those that lead broadcast: (batch, 1, length) where there are heads. With
-            `axes`, an axis for them comes in front.
+            `axes`, one more in front of all of these: (axes, batch, 1, length).
         out : ndarray, shape and dtype of `x`, optional
             Where to put the result, on the terms of `posenc.fill`; ``out=x`` works in place.
         inverse : bool, default False
@@ -342,32 +385,43 @@ class Rotary:
             `start`, or `out` has another shape, overlaps `x` in part or cannot be written in place.
             Nothing has been written then.
         """
-        x = _arrays.addend(x)
-        if x.shape[-1] < self.dim:
-            raise ValueError(f"x must have last axis {self.dim} or more, got shape {x.shape}")
-        first, where = self._places(start, positions, x.shape[-2])
-        spread = [_spread_over(x.shape[:-1], each) for each in where]
-        inverse = _arrays.boolean("inverse", inverse)
+        plan = self._plan
+        given = _arrays.as_array("x", x)
+        first, where = _positions(plan, start, positions)
+        inverse = _checks.boolean("inverse", inverse)
         threads = _workers.count(workers)
+        # No code but ours and NumPy's from here on.
+        x = _arrays.addend(given)
+        if x.shape[-1] < plan.dim:
+            raise ValueError(
+                f"x must have last axis {plan.dim} or more, got shape {_checks.shown(x.shape)}"
+            )
+        begin, at = 0.0, []
+        if where is None:
+            begin = _arrays.start(first, x.shape[-2], plan.encoder.limit, "x")
+        else:
+            _check_rows(plan, x.shape[:-1], where)
+            at = _of_axes(plan, where)
+        spread = [_arrays.spread("positions", each, x.shape[:-1]) for each in at]
         out, plain, x = _arrays.beside(x, out)
         if not plain.size:
             return out
         plain, x = _arrays.plain_halves(plain), _arrays.plain_halves(x)
         dtype = _arrays.working(plain.dtype)
-        batches, each = _batches(plain, x, where, spread)
+        batches, each = _batches(plain, x, at, spread)
         stream = _arrays.streams(plain)
 
         def work(batch: int, items: slice, rows: slice) -> None:
             to, source, *whole = batches[batch]
-            at = [every[items, rows] for every in whole]
-            count, begin = items.stop - items.start, items.start
-            for some, piece, tile in self._tiles(count, rows, dtype, first, at):
+            own = [every[items, rows] for every in whole]
+            count, first = items.stop - items.start, items.start
+            for some, piece, tile in _tiles(plan, count, rows, dtype, begin, own):
                 if inverse:
-                    sines = tile[..., : self.dim // 2]
+                    sines = tile[..., : plan.dim // 2]
                     np.negative(sines, out=sines)
-                served = slice(each * (begin + some.start), each * (begin + some.stop))
+                served = slice(each * (first + some.start), each * (first + some.stop))
                 _backend.kernels.turn_pairs(
-                    to[served, piece], source[served, piece], tile, self._paired, stream
+                    to[served, piece], source[served, piece], tile, plan.paired, stream
                 )
 
         items, length, width = batches[0][0].shape
@@ -375,84 +429,148 @@ class Rotary:
         _workers.run(work, shape, each * width * plain.itemsize, threads)
         return out
 
-    def _places(
-        self, start: SupportsIndex, positions: npt.ArrayLike | None, length: int
-    ) -> tuple[float, list[Floats]]:
-        """The checked position of the first row, and positions for each axis or none."""
-        first, where = _arrays.places(start, positions, length, self._encoder.limit)
-        if where is None:
-            return first, []
-        if self.axes is None:
-            return first, [where]
-        if not where.ndim or len(where) < len(self._parts):
-            raise ValueError(
-                f"positions must have shape ({len(self._parts)} or more, ...), one for each of the axes, "
-                f"got shape {where.shape}"
-            )
-        return first, list(where[: len(self._parts)])
 
-    def _outputs(
-        self, out: tuple[Array, Array] | None, shape: tuple[int, ...], dtype: np.dtype[Any] | None
-    ) -> tuple[list[Array], tuple[Array, Array]]:
-        """Two arrays to write to, and the same as they came."""
-        if out is None:
-            wanted = dtype or np.dtype(np.float64)
-            out = _arrays.empty(shape, wanted), _arrays.empty(shape, wanted)
-        if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise TypeError(f"out must be two arrays, for cosines and sines, got {out!r}")
-        cos, sin = out
-        first = _arrays.output(cos, shape, dtype)
-        second = _arrays.output(sin, shape, first.dtype)
-        if _arrays.overlap(first, second):
-            raise ValueError("out must be two arrays that share no memory")
-        return [first, second], (cos, sin)
-
-    def _tiles(
-        self, count: int, rows: slice, dtype: np.dtype[Any], start: float, at: Sequence[Floats]
-    ) -> Iterator[tuple[slice, slice, Array]]:
-        """Some of `count` items, some of `rows`, and the sines and cosines of their positions.
-
-        Where all items have the same positions it is one for all of them.
-        """
-        shared = count == 1 or all(each.strides[0] == 0 for each in at)
-        row_bytes = self.dim * dtype.itemsize
-        step = max(_TILE // row_bytes // _ROWS * _ROWS, _ROWS)
-        length = rows.stop - rows.start
-        together = count if shared else max(_TILE // (min(step, length) * row_bytes), 1)
-        for piece in _workers.slices(length, step):
-            for items in _workers.slices(count, together):
-                some = slice(1) if shared else items
-                of_rows = [each[some, piece] for each in at]
-                size = (1 if shared else items.stop - items.start, piece.stop - piece.start)
-                first = rows.start + piece.start
-                tile = self._rows(size, dtype, start + first, of_rows)
-                yield items, slice(first, rows.start + piece.stop), tile
-
-    def _rows(
-        self, shape: tuple[int, int], dtype: np.dtype[Any], start: float, at: Sequence[Floats]
-    ) -> Array:
-        """Sines and then cosines of the pairs, times `attention`, rounded once."""
-        rows = _arrays.empty((*shape, self.dim), dtype)
-        if len(at) < 2:  # without positions, those of all axes are the same
-            _fill(rows, start, at[0] if at else None, self._encoder)
-        else:
-            for where, (pairs, encoder) in zip(at, self._parts, strict=True):
-                if pairs.size:
-                    part = _arrays.empty((*shape, 2 * pairs.size), dtype)
-                    _fill(part, start, where, encoder)
-                    rows[..., pairs] = part[..., : pairs.size]
-                    rows[..., self.dim // 2 + pairs] = part[..., pairs.size :]
-        return rows
+def _frequencies_of(rotary: Rotary) -> Floats:
+    """Angular frequencies: those that were given, or the doubles nearest to those of the base."""
+    if rotary._given is not None:
+        return _read_only(rotary._given)
+    assert rotary.base is not None
+    result = _read_only(_frequencies.radians(rotary.base, rotary.dim // 2))
+    _of_bases[id(result)] = result
+    return result
 
 
-def _is_plain(frequencies: Any, base: float, count: int) -> bool:
-    """Whether these are the attribute of a rotation by `base`, as `dataclasses.replace` hands on."""
-    return isinstance(frequencies, np.ndarray) and np.array_equal(
-        frequencies, _frequencies.radians(base, count)
-    )
+# In place of the default that the dataclass leaves there.
+Rotary.frequencies = property(_frequencies_of)  # type: ignore[attr-defined]
 
 
-def _fixed(values: npt.ArrayLike) -> Floats:
+def _is_of_a_base(frequencies: object) -> bool:
+    """Whether this is the attribute of an instance made of a base, as `dataclasses.replace` has it."""
+    return _of_bases.get(id(frequencies)) is frequencies
+
+
+def _positions(
+    plan: _Plan, start: SupportsIndex, positions: npt.ArrayLike | None
+) -> tuple[int, Floats | None]:
+    """The start and the positions, as a number and an array of our own: never both."""
+    first = _checks.integer("start", start)
+    if positions is None:
+        return first, None
+    if first:
+        raise ValueError(f"start must be 0 where positions are given, got {_checks.shown(first)}")
+    where = _arrays.positions(positions, plan.encoder.limit)
+    _arrays.few_axes("positions", where)
+    return first, where
+
+
+def _of_axes(plan: _Plan, positions: Floats) -> list[Floats]:
+    """The positions of each axis."""
+    if not plan.parts:
+        return [positions]
+    count = len(plan.parts)
+    if not positions.ndim or len(positions) != count:
+        more = positions.ndim and len(positions) == count + 1
+        raise ValueError(
+            f"positions must have shape ({count}, ...), a row for each of the axes, got shape "
+            f"{_checks.shown(positions.shape)}"
+            + "; of ids whose first row is that of text, positions[1:]"
+            * bool(more)
+        )
+    return list(positions)
+
+
+def _check_rows(plan: _Plan, rows: tuple[int, ...], positions: Floats) -> None:
+    """ValueError unless the positions have an axis for each of x but the last, or one for all.
+
+    With axes of positions, one more in front of all of these: ids of (batch, length) are never
+    taken for (axes, length).
+    """
+    if plan.parts:
+        fits, wanted = positions.ndim == len(rows) + 1, f"{len(rows) + 1}, that of the axes first"
+    else:
+        fits, wanted = positions.ndim in (1, len(rows)), f"one, or {len(rows)}"
+    if not fits:
+        raise ValueError(
+            f"positions must have as many axes as x has without its last: {wanted}, "
+            f"got shape {_checks.shown(positions.shape)}"
+        )
+
+
+def _outputs(
+    out: tuple[Array, Array] | None, shape: tuple[int, ...], dtype: np.dtype[Any] | None
+) -> tuple[list[Array], tuple[Array, Array]]:
+    """Two arrays to write to, and the same as they came."""
+    if out is None:
+        wanted = dtype or np.dtype(np.float64)
+        out = _arrays.empty(shape, wanted), _arrays.empty(shape, wanted)
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise TypeError(f"out must be two arrays, for cosines and sines, got {_checks.shown(out)}")
+    cos, sin = out
+    first = _arrays.output(cos, shape, dtype)
+    second = _arrays.output(sin, shape, first.dtype)
+    if _arrays.overlap(first, second):
+        raise ValueError("out must be two arrays that share no memory, got an overlap")
+    return [first, second], (cos, sin)
+
+
+def _tables_of_axes(plan: _Plan, cos: Array, sin: Array, at: Sequence[Floats]) -> None:
+    for where, (pairs, encoder) in zip(at, plan.parts, strict=True):
+        count = pairs.size
+        if not count:
+            continue
+        cosines, sines = (_arrays.empty((*cos.shape[:2], 2 * count), cos.dtype) for _ in range(2))
+        _backend.kernels.tables(cosines, sines, 0.0, where, encoder, False)
+        for table, values in ((cos, cosines), (sin, sines)):
+            for column in range(2):
+                columns = 2 * pairs + column if plan.paired else pairs + column * plan.dim // 2
+                table[..., columns] = values[..., :count]
+
+
+def _tiles(
+    plan: _Plan,
+    count: int,
+    rows: slice,
+    dtype: np.dtype[Any],
+    start: float,
+    at: Sequence[Floats],
+) -> Iterator[tuple[slice, slice, Array]]:
+    """Some of `count` items, some of `rows`, and the sines and cosines of their positions.
+
+    Where all items have the same positions it is one for all of them.
+    """
+    shared = count == 1 or all(each.strides[0] == 0 for each in at)
+    row_bytes = plan.dim * dtype.itemsize
+    step = max(_TILE // row_bytes // _ROWS * _ROWS, _ROWS)
+    length = rows.stop - rows.start
+    together = count if shared else max(_TILE // (min(step, length) * row_bytes), 1)
+    for piece in _workers.slices(length, step):
+        for items in _workers.slices(count, together):
+            some = slice(1) if shared else items
+            of_rows = [each[some, piece] for each in at]
+            size = (1 if shared else items.stop - items.start, piece.stop - piece.start)
+            first = rows.start + piece.start
+            tile = _rows(plan, size, dtype, start + first, of_rows)
+            yield items, slice(first, rows.start + piece.stop), tile
+
+
+def _rows(
+    plan: _Plan, shape: tuple[int, int], dtype: np.dtype[Any], start: float, at: Sequence[Floats]
+) -> Array:
+    """Sines and then cosines of the pairs, times `attention`, rounded once."""
+    rows = _arrays.empty((*shape, plan.dim), dtype)
+    if len(at) < 2:  # without positions, those of all axes are the same
+        _fill(rows, start, at[0] if at else None, plan.encoder)
+    else:
+        for where, (pairs, encoder) in zip(at, plan.parts, strict=True):
+            if pairs.size:
+                part = _arrays.empty((*shape, 2 * pairs.size), dtype)
+                _fill(part, start, where, encoder)
+                rows[..., pairs] = part[..., : pairs.size]
+                rows[..., plan.dim // 2 + pairs] = part[..., pairs.size :]
+    return rows
+
+
+def _read_only(values: npt.ArrayLike) -> Floats:
     """An array that nobody can change."""
     return np.frombuffer(np.asarray(values, np.float64).tobytes())
 
@@ -479,19 +597,12 @@ def _batches(
     return [(*whole[0], *merged)], math.prod(out.shape[own:-2])
 
 
-def _spread_over(rows: tuple[int, ...], positions: Floats) -> Floats:
-    if positions.ndim not in (1, len(rows)):
-        raise ValueError(
-            f"positions must have one axis, or all of x but the last, here {len(rows)}, "
-            f"got shape {positions.shape}"
-        )
-    return _arrays.spread("positions", positions, rows)
-
-
 def _pairs_axes(values: npt.ArrayLike, count: int) -> tuple[int, ...]:
-    axes = _arrays.integers("axes", values)
+    axes = np.array(_arrays.integers("axes", values))
     if axes.shape != (count,):
-        raise ValueError(f"axes must have shape ({count},), one for each pair, got {axes.shape}")
+        raise ValueError(
+            f"axes must have shape ({count},), one for each pair, got {_checks.shown(axes.shape)}"
+        )
     if not (axes.min() >= 0 and axes.max() < _MOST_AXES):
         wrong = axes[(axes < 0) | (axes >= _MOST_AXES)][0]
         raise ValueError(f"axes must be at least 0 and below {_MOST_AXES}, got {wrong}")

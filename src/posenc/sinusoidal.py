@@ -1,6 +1,7 @@
 """The sinusoidal encoding: `Sinusoidal`, and the module-level calls over a cached one."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, SupportsIndex, cast, get_args
@@ -8,9 +9,8 @@ from typing import Any, Literal, SupportsIndex, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _frequencies, _odd, _workers
+from . import _arrays, _backend, _checks, _frequencies, _fused_add, _odd, _recent, _workers
 from ._encoder import Encoder
-from ._fused import Added
 
 Array = npt.NDArray[Any]
 Layout = Literal["interleaved", "split"]
@@ -19,11 +19,115 @@ Layout = Literal["interleaved", "split"]
 Odd = Literal["error", "trim", "ceil", "zero"]
 # What frequencies that are given stand for.
 _OF_FREQUENCIES = ("base", "shift", "odd", "freq_scale")
-_Schedule = tuple[Callable[..., _frequencies.Schedule], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Source(_fused_add.Source):
+    """The rows of a prepared convention."""
+
+    width: int
+    encoder: Encoder
+
+    @property
+    def nbytes(self) -> int:
+        return self.encoder.nbytes
+
+    @property
+    def dtype(self) -> None:
+        return None
+
+    @property
+    def kernels(self) -> Any:
+        return _odd if self.width % 2 else _backend.kernels
+
+    def given(self, positions: npt.ArrayLike) -> Array:
+        return _arrays.positions(positions, self.encoder.limit)
+
+    def resolve(
+        self, start: int, positions: Array | None, rows: tuple[int, ...], of: str
+    ) -> tuple[float, Array | None]:
+        if positions is None:
+            return _arrays.start(start, rows[-1], self.encoder.limit, of), None
+        return 0.0, _arrays.spread("positions", positions, rows)
+
+    def add(
+        self,
+        out: Array,
+        x: Array,
+        ids: Array | None,
+        start: float,
+        positions: Array | None,
+        mask: Array | None,
+        stream: bool,
+        scale: float,
+    ) -> None:
+        self.kernels.add(out, x, ids, start, positions, mask, self.encoder, stream, scale)
+
+    def table(
+        self,
+        length: SupportsIndex,
+        start: SupportsIndex,
+        dtype: npt.DTypeLike,
+        workers: SupportsIndex,
+    ) -> Array:
+        rows = _checks.integer("length", length, least=0)
+        first = _arrays.start(_checks.integer("start", start), rows, self.encoder.limit)
+        threads = _workers.count(workers)
+        out = _arrays.empty((rows, self.width), _arrays.float_dtype(dtype))
+        self._write(out, first, None, threads)
+        return out
+
+    def fill(self, out: Array, start: SupportsIndex, workers: SupportsIndex) -> Array:
+        first = _checks.integer("start", start)
+        threads = _workers.count(workers)
+        # No code but ours and NumPy's from here on.
+        plain = _arrays.output(out)
+        if _arrays.width("out", plain) != self.width:
+            raise ValueError(
+                f"out must have last axis {self.width}, got shape {_checks.shown(plain.shape)}"
+            )
+        begin = _arrays.start(first, plain.shape[-2], self.encoder.limit, "out")
+        self._write(plain, begin, None, threads)
+        return out
+
+    def encode(
+        self,
+        positions: npt.ArrayLike,
+        dtype: npt.DTypeLike | None,
+        out: Array | None,
+        workers: SupportsIndex,
+    ) -> Array:
+        wanted = None if dtype is None else _arrays.float_dtype(dtype)
+        where = self.given(positions)
+        _arrays.few_axes("positions", where)
+        threads = _workers.count(workers)
+        # No code but ours and NumPy's from here on.
+        out, plain = _arrays.result(out, (*where.shape, self.width), wanted)
+        if not where.ndim:
+            plain, where = plain[np.newaxis], where[np.newaxis]
+        self._write(plain, 0.0, where, threads)
+        return out
+
+    def _write(
+        self, out: Array, start: float, positions: npt.NDArray[np.float64] | None, workers: int
+    ) -> None:
+        """``out = PE``, in pieces and over threads."""
+        if not out.size:
+            return
+        stream = _arrays.streams(out)
+        batches: list[Any] = _arrays.batches(out.ndim - 2, _arrays.plain_halves(out), positions)
+
+        def work(batch: int, items: slice, rows: slice) -> None:
+            pieces: list[Any] = [a if a is None else a[items, rows] for a in batches[batch]]
+            to, at = pieces
+            self.kernels.fill(to, start + rows.start, at, self.encoder, stream)
+
+        items, length, width = batches[0][0].shape
+        _workers.run(work, (len(batches), items, length), width * out.itemsize, workers)
 
 
 @dataclass(frozen=True, repr=False)
-class Sinusoidal(Added):
+class Sinusoidal:
     """A sinusoidal positional encoding of one width, prepared for hot loops.
 
     ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``, as
@@ -102,29 +206,38 @@ class Sinusoidal(Added):
     # kept as a tuple of floats
     frequencies: npt.ArrayLike | None = field(default=None, kw_only=True)
 
-    _encoder: Encoder = field(init=False, compare=False)
+    _source: Source = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         checked = {
-            "d_model": _arrays.integer("d_model", self.d_model, least=1),
-            "base": _arrays.finite("base", self.base, positive=True),
-            "shift": _arrays.finite("shift", self.shift),
-            "odd": _arrays.choice("odd", self.odd, get_args(Odd)),
-            "freq_scale": _arrays.finite("freq_scale", self.freq_scale, positive=True),
-            "layout": _arrays.choice("layout", self.layout, get_args(Layout)),
-            "cos_first": _arrays.boolean("cos_first", self.cos_first),
-            "amplitude": _arrays.finite("amplitude", self.amplitude) + 0.0,  # -0.0 is 0.0
+            "d_model": _checks.integer("d_model", self.d_model, 1, _checks.MOST_COLUMNS),
+            "base": _checks.finite("base", self.base, positive=True),
+            "shift": _checks.finite("shift", self.shift),
+            "odd": _checks.choice("odd", self.odd, get_args(Odd)),
+            "freq_scale": _checks.finite("freq_scale", self.freq_scale, positive=True),
+            "layout": _checks.choice("layout", self.layout, get_args(Layout)),
+            "cos_first": _checks.boolean("cos_first", self.cos_first),
+            "amplitude": _checks.finite("amplitude", self.amplitude) + 0.0,  # -0.0 is 0.0
         }
+        if self.frequencies is not None:
+            checked["frequencies"] = _arrays.vector("frequencies", self.frequencies)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        given = self.frequencies
-        schedule = self._geometric() if given is None else self._explicit(given)
-        encoder = _frequencies.encoder(
-            *schedule, self.layout == "interleaved", self.cos_first, self.amplitude
-        )
-        object.__setattr__(self, "_encoder", encoder)
+        schedule = self._geometric() if self.frequencies is None else self._explicit()
 
-    def _geometric(self) -> _Schedule:
+        def prepare() -> Source:
+            encoder = _frequencies.written(
+                schedule(), self.layout == "interleaved", self.cos_first, self.amplitude
+            )
+            return Source(self.d_model, encoder)
+
+        object.__setattr__(self, "_source", _recent.get(self._key(), prepare))
+
+    def _key(self) -> tuple[Any, ...]:
+        """What the source is kept under while it is one of those used last."""
+        return (Source, self.d_model, *self._convention().items())
+
+    def _geometric(self) -> Callable[[], _frequencies.Schedule]:
         d_model, odd = self.d_model, self.d_model % 2
         if odd and self.odd == "error":
             raise ValueError(
@@ -136,10 +249,10 @@ class Sinusoidal(Added):
             raise ValueError(f"d_model must be at least 2 where odd='zero', got {d_model}")
         divisor = d_model / 2 if self.odd in ("trim", "error") else pairs
         arguments = (self.base, pairs, divisor, self.shift, self.freq_scale)
-        return _frequencies.geometric, arguments
+        return functools.partial(_frequencies.geometric, *arguments)
 
-    def _explicit(self, given: npt.ArrayLike) -> _Schedule:
-        frequencies = _arrays.vector("frequencies", given)
+    def _explicit(self) -> Callable[[], _frequencies.Schedule]:
+        frequencies = cast(tuple[float, ...], self.frequencies)
         for name in _OF_FREQUENCIES:
             if getattr(self, name) != self.__dataclass_fields__[name].default:
                 raise ValueError(f"frequencies stand for {name} too, got both")
@@ -147,8 +260,7 @@ class Sinusoidal(Added):
             raise ValueError(
                 f"frequencies must be half of d_model = {self.d_model}, got {len(frequencies)}"
             )
-        object.__setattr__(self, "frequencies", frequencies)
-        return _frequencies.explicit, (frequencies,)
+        return functools.partial(_frequencies.explicit, frequencies)
 
     def _convention(self) -> dict[str, Any]:
         """The keywords that are not the default."""
@@ -166,6 +278,9 @@ class Sinusoidal(Added):
     def __reduce__(self) -> tuple[Callable[[], "Sinusoidal"], tuple[()]]:
         # Without what is prepared: it is made anew where the instance is unpickled.
         return functools.partial(type(self), self.d_model, **self._convention()), ()
+
+    def __setstate__(self, state: object) -> None:
+        raise TypeError("Sinusoidal takes no state: it is unpickled by its arguments")
 
     @classmethod
     def preset(cls, name: str, d_model: SupportsIndex, **overrides: Any) -> "Sinusoidal":
@@ -194,7 +309,8 @@ class Sinusoidal(Added):
         """
         from . import _presets  # here, as few ask for it
 
-        width = _arrays.integer("d_model", d_model, least=1)
+        width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
+        _known(cls.preset, overrides)
         keywords = _presets.convention(name, width)
         if overrides.get("frequencies") is not None:
             keywords = {key: keywords[key] for key in keywords if key not in _OF_FREQUENCIES}
@@ -209,16 +325,11 @@ class Sinusoidal(Added):
         workers: SupportsIndex = 1,
     ) -> Array:
         """A new table of consecutive positions: `posenc.positional_encoding`, prepared."""
-        rows = _arrays.integer("length", length, least=0)
-        first = _arrays.start(start, rows, self._encoder.limit)
-        threads = _workers.count(workers)
-        out = _arrays.empty((rows, self.d_model), _arrays.float_dtype(dtype))
-        self._write(out, first, None, threads)
-        return out
+        return self._source.table(length, start, dtype, workers)
 
     def fill(self, out: Array, *, start: SupportsIndex = 0, workers: SupportsIndex = 1) -> Array:
         """Fill `out` in place and return it: `posenc.fill`, prepared."""
-        return self._fill(out, _arrays.output(out), start, workers)
+        return self._source.fill(out, start, workers)
 
     def encode(
         self,
@@ -229,15 +340,7 @@ class Sinusoidal(Added):
         workers: SupportsIndex = 1,
     ) -> Array:
         """The rows of any positions: `posenc.encode`, prepared."""
-        wanted = None if dtype is None else _arrays.float_dtype(dtype)
-        where = _arrays.positions(positions, self._encoder.limit)
-        shape = (*where.shape, self.d_model)
-        threads = _workers.count(workers)
-        out, plain = _arrays.result(out, shape, wanted)
-        if not where.ndim:
-            plain, where = plain[np.newaxis], where[np.newaxis]
-        self._write(plain, 0.0, where, threads)
-        return out
+        return self._source.encode(positions, dtype, out, workers)
 
     def add(
         self,
@@ -251,15 +354,16 @@ class Sinusoidal(Added):
         workers: SupportsIndex = 1,
     ) -> Array:
         """``x * scale + PE`` in one pass: `posenc.add`, prepared."""
+        source = self._source
         # A correct small call, one token's say, need not walk through every check.
         if (
             positions is None
             and mask is None
-            and not self.d_model % 2
-            and _backend.kernels.add_at_once(out, x, start, scale, workers, self._encoder)
+            and not source.width % 2
+            and _backend.kernels.add_at_once(out, x, start, scale, workers, source.encoder)
         ):
             return cast(Array, out)
-        return self._add(_arrays.addend(x), start, positions, mask, scale, out, workers)
+        return _fused_add.add(source, x, start, positions, mask, scale, out, workers)
 
     def embed(
         self,
@@ -274,75 +378,52 @@ class Sinusoidal(Added):
         workers: SupportsIndex = 1,
     ) -> Array:
         """``weight[ids] * scale + PE`` in one pass: `posenc.embed`, prepared."""
-        table = _arrays.embeddings("weight", weight)
-        return self._embed(ids, "weight", table, start, positions, mask, scale, out, workers)
-
-    def _fill(
-        self, out: Array, plain: Array, start: SupportsIndex, workers: SupportsIndex
-    ) -> Array:
-        """`fill` for an `out` that can be written, `plain` as an ndarray."""
-        if _arrays.width("out", plain) != self.d_model:
-            raise ValueError(f"out must have last axis {self.d_model}, got shape {plain.shape}")
-        first = _arrays.start(start, plain.shape[-2], self._encoder.limit)
-        self._write(plain, first, None, _workers.count(workers))
-        return out
-
-    def _places(
-        self, start: SupportsIndex, positions: npt.ArrayLike | None, rows: tuple[int, ...]
-    ) -> tuple[float, Array | None]:
-        first, where = _arrays.places(start, positions, rows[-1], self._encoder.limit)
-        return first, None if where is None else _arrays.spread("positions", where, rows)
-
-    def _read(self) -> dict[str, Array]:
-        return {}  # what is prepared is never handed out
-
-    def _add_to(
-        self,
-        out: Array,
-        x: Array,
-        ids: Array | None,
-        start: float,
-        positions: Array | None,
-        mask: Array | None,
-        stream: bool,
-        scale: float,
-    ) -> None:
-        kernels = _odd if self.d_model % 2 else _backend.kernels
-        kernels.add(out, x, ids, start, positions, mask, self._encoder, stream, scale)
-
-    def _write(
-        self, out: Array, start: float, positions: npt.NDArray[np.float64] | None, workers: int
-    ) -> None:
-        """``out = PE``, in pieces and over threads."""
-        if not out.size:
-            return
-        stream = _arrays.streams(out)
-        kernels = _odd if self.d_model % 2 else _backend.kernels
-        batches: list[Any] = _arrays.batches(out.ndim - 2, _arrays.plain_halves(out), positions)
-
-        def work(batch: int, items: slice, rows: slice) -> None:
-            pieces: list[Any] = [a if a is None else a[items, rows] for a in batches[batch]]
-            to, at = pieces
-            kernels.fill(to, start + rows.start, at, self._encoder, stream)
-
-        items, length, width = batches[0][0].shape
-        _workers.run(work, (len(batches), items, length), width * out.itemsize, workers)
+        return _fused_add.embed(
+            self._source, ids, "weight", weight, start, positions, mask, scale, out, workers
+        )
 
 
-# Typed: an argument that is refused must not be taken for an equal one that was not.
-@functools.lru_cache(maxsize=8, typed=True)
-def _cached(d_model: int, **convention: Any) -> Sinusoidal:
-    return Sinusoidal(d_model, **convention)
+_CONVENTION = tuple(f.name for f in fields(Sinusoidal) if f.kw_only)
 
 
-def _prepared(d_model: SupportsIndex, convention: dict[str, Any]) -> Sinusoidal:
-    width = _arrays.integer("d_model", d_model)
-    if convention.get("frequencies") is not None:
-        convention["frequencies"] = _arrays.vector("frequencies", convention["frequencies"])
+def _known(call: Callable[..., Any], convention: dict[str, Any]) -> None:
+    """TypeError where a call's further keywords are none of a convention's."""
+    for name in convention:
+        if name not in _CONVENTION:
+            own = [
+                parameter.name
+                for parameter in inspect.signature(call).parameters.values()
+                if parameter.kind is parameter.KEYWORD_ONLY
+            ]
+            raise TypeError(
+                f"{call.__name__}() got an unexpected keyword argument {_checks.shown(name)}; "
+                f"it takes {', '.join([*own, *_CONVENTION])}"
+            )
+
+
+# With their types: an argument that is refused must not be taken for an equal one that was not.
+@functools.lru_cache(maxsize=256, typed=True)
+def _key(d_model: int, **convention: Any) -> tuple[Any, ...]:
+    return Sinusoidal(d_model, **convention)._key()
+
+
+def prepared(
+    call: Callable[..., Any], d_model: SupportsIndex, convention: dict[str, Any]
+) -> Source:
+    """The rows of the convention that a call of the module asks for by its keywords."""
+    _known(call, convention)
+    width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
+
+    def make() -> Source:
+        return Sinusoidal(width, **convention)._source
+
+    if convention.get("frequencies") is not None:  # too many numbers to look up by
+        return make()
     try:
-        return _cached(width, **convention)
+        key = _key(width, **convention)
     except TypeError:  # an argument that cannot be hashed, or one that is wrong: it says which
-        return Sinusoidal(width, **convention)
+        return make()
+    return _recent.get(key, make)
 
 
 def positional_encoding(
@@ -398,8 +479,8 @@ def positional_encoding(
     array([[0.        , 1.        , 0.        , 1.        ],
            [0.84147098, 0.54030231, 0.00999983, 0.99995   ]])
     """
-    prepared = _prepared(d_model, convention)
-    return prepared.table(length, start=start, dtype=dtype, workers=workers)
+    source = prepared(positional_encoding, d_model, convention)
+    return source.table(length, start, dtype, workers)
 
 
 def fill(
@@ -439,9 +520,8 @@ def fill(
     >>> batch[1, 0]
     array([0.6569866 , 0.75390226, 0.06994285, 0.997551  ], dtype=float32)
     """
-    plain = _arrays.output(out)
-    prepared = _prepared(_arrays.width("out", plain), convention)
-    return prepared._fill(out, plain, start, workers)
+    width = _arrays.width("out", _arrays.output(out))
+    return prepared(fill, width, convention).fill(out, start, workers)
 
 
 def encode(
@@ -489,8 +569,7 @@ def encode(
     array([[-0.8415,  0.5403, -0.01  ,  1.    ],
            [ 0.4794,  0.8776,  0.005 ,  1.    ]])
     """
-    prepared = _prepared(d_model, convention)
-    return prepared.encode(positions, dtype=dtype, out=out, workers=workers)
+    return prepared(encode, d_model, convention).encode(positions, dtype, out, workers)
 
 
 def add(
@@ -560,9 +639,10 @@ def add(
     >>> bool((packed[0, 3:] == packed[0, :2]).all())
     True
     """
-    x = _arrays.addend(x)
-    prepared = _prepared(_arrays.width("x", x), convention)
-    return prepared._add(x, start, positions, mask, scale, out, workers)
+    given = _arrays.as_array("x", x)
+    width = _arrays.width("x", _arrays.addend(given))
+    source = prepared(add, width, convention)
+    return _fused_add.add(source, given, start, positions, mask, scale, out, workers)
 
 
 def embed(
@@ -613,6 +693,9 @@ def embed(
     >>> posenc.embed([[7, 49, 7]], weight).shape
     (1, 3, 4)
     """
-    table = _arrays.embeddings("weight", weight)
-    prepared = _prepared(_arrays.width("weight", table), convention)
-    return prepared._embed(ids, "weight", table, start, positions, mask, scale, out, workers)
+    table = _arrays.as_array("weight", weight)
+    width = _arrays.embeddings("weight", table).shape[-1]
+    source = prepared(embed, width, convention)
+    return _fused_add.embed(
+        source, ids, "weight", table, start, positions, mask, scale, out, workers
+    )

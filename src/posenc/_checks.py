@@ -1,0 +1,126 @@
+"""What the scalars and options of a call may be, and how messages show what came.
+
+A caller's object is converted once, to a plain number of Python's own, and what came out is checked:
+an object may answer differently each time it is asked.
+"""
+
+import math
+import operator
+import reprlib
+from typing import Any, SupportsFloat, SupportsIndex
+
+import numpy as np
+
+# Characters of a value in a message.
+_SHOWN = 80
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _SHOWN
+_repr.maxtuple = 16
+
+# Beyond, what is prepared for a width takes more than 50 MB and a call seconds; no model comes near.
+MOST_COLUMNS = 1 << 16
+
+
+def shown(value: Any) -> str:
+    """A value for a message, of bounded length, whatever it is."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {np.shape(value)} and dtype {value.dtype}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = operator.index(value)
+        if value.bit_length() > 256:  # Python refuses to print thousands of digits
+            return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, np.generic):
+        value = value.item()
+    try:
+        text = str(value) if isinstance(value, np.dtype) else _repr.repr(value)
+    except Exception:  # noqa: BLE001 - a message must not fail
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def integer(
+    name: str, value: SupportsIndex, least: int | None = None, most: int | None = None
+) -> int:
+    """``value`` as an int of Python's own, from ``least`` to ``most``; bools are refused."""
+    if type(value) is int:
+        result = value
+    else:
+        if is_bool(value):
+            raise TypeError(f"{name} must be an integer, got the bool {shown(value)}")
+        try:
+            result = operator.index(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be an integer, got {shown(value)}") from None
+    if least is not None and result < least:
+        raise ValueError(f"{name} must be at least {least}, got {shown(result)}")
+    if most is not None and result > most:
+        raise ValueError(f"{name} must be at most {most}, got {shown(result)}")
+    return result
+
+
+def is_bool(value: Any) -> bool:
+    """Whether this is a bool of Python, or a scalar of an array library's bool."""
+    if isinstance(value, bool | np.bool_):
+        return True
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and str(dtype).rpartition(".")[2] in ("bool", "bool_")
+
+
+def real(name: str, value: SupportsFloat | SupportsIndex) -> float | np.floating[Any]:
+    """A real scalar as a float, or as NumPy's own where that is wider; bools are refused.
+
+    Whatever has ``__float__`` or ``__index__`` and no axis, 0-d arrays and tensors among it.
+    """
+    if type(value) is float:
+        return value
+    if not _is_real(value):
+        what = "a bool" if is_bool(value) else type(value).__name__
+        raise TypeError(f"{name} must be a real number, got {what}")
+    if isinstance(value, np.longdouble):
+        return np.longdouble(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must fit in a float64, got {shown(value)}") from None
+    except RecursionError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}") from error
+
+
+def _is_real(value: Any) -> bool:
+    """Whether this converts to a float as it is: complex scalars would lose their imaginary part."""
+    dtype = getattr(value, "dtype", None)
+    return (
+        (hasattr(type(value), "__float__") or hasattr(type(value), "__index__"))
+        and not is_bool(value)
+        and not getattr(value, "shape", ())
+        and getattr(dtype, "kind", "f") in "iufV"
+        and "complex" not in str(dtype)
+    )
+
+
+def finite(name: str, value: SupportsFloat | SupportsIndex, positive: bool = False) -> float:
+    """A finite real scalar, as a float."""
+    result = float(real(name, value))
+    if not math.isfinite(result) or (positive and result <= 0):
+        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {result}")
+    return result
+
+
+def choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """One of some strings."""
+    if isinstance(value, str):
+        for each in choices:
+            if str.__eq__(each, value):
+                return each
+    raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {shown(value)}")
+
+
+def boolean(name: str, value: bool) -> bool:
+    """A bool, of Python or of NumPy, or a 0-d array of it."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype == np.bool_:
+        return bool(np.ndarray.item(value))
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be a bool, got {shown(value)}")
+    return bool(value)
