@@ -42,20 +42,25 @@ def assert_near(theirs: Any, ours: Array, within: float) -> None:
 
 
 def assert_buckets(
-    theirs: Any, ours: Array, bidirectional: bool, num_buckets: int, max_distance: int
-) -> Array:
-    """That ours are exact, and theirs too but for the distances whose logarithm is a whole number:
-    there it may come out just below in float32, which is one bucket less. Returns these distances.
+    theirs: Any,
+    ours: Array,
+    distances: Array,
+    bidirectional: bool,
+    num_buckets: int,
+    max_distance: int,
+) -> list[int]:
+    """That ours are exact, and theirs too but where a logarithm is a whole number.
+
+    There it may come out just below in float32, which is one bucket less: the distances returned.
     """
-    queries, keys = ours.shape
-    distances = np.arange(keys) - np.arange(keys - queries, keys)[:, np.newaxis]
     away = np.abs(distances) if bidirectional else np.maximum(-distances, 0)
     ahead = num_buckets // 2 if bidirectional else 0
     exact, whole = _buckets(int(away.max()) + 1, num_buckets - ahead, max_distance)
     assert np.array_equal(ours, exact[away] + ahead * (distances > 0))
     fell = whole[away] & (np.asarray(theirs) != ours)
     assert np.array_equal(theirs, ours - fell)
-    return np.flatnonzero(whole)
+    edges: list[int] = np.flatnonzero(whole).tolist()
+    return edges
 
 
 def _buckets(count: int, num_buckets: int, max_distance: int) -> tuple[Array, Array]:

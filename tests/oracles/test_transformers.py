@@ -453,5 +453,4 @@ def check_t5_buckets(
     ours = posenc.t5_buckets(
         queries, keys, bidirectional=bidirectional, num_buckets=buckets, max_distance=farthest
     )
-    whole: list[int] = assert_buckets(theirs, ours, bidirectional, buckets, farthest).tolist()
-    return whole
+    return assert_buckets(theirs, ours, distances, bidirectional, buckets, farthest)

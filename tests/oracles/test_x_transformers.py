@@ -65,4 +65,4 @@ def test_t5_buckets(causal: bool) -> None:
         torch.from_numpy(distances), causal=causal, num_buckets=32, max_distance=128
     )
     ours = posenc.t5_buckets(300, 300, bidirectional=not causal, num_buckets=32, max_distance=128)
-    assert_buckets(theirs, ours, not causal, 32, 128)
+    assert_buckets(theirs, ours, distances, not causal, 32, 128)
