@@ -326,7 +326,7 @@ def test_bools_are_no_numbers(argument: str, library: str) -> None:
 
 def test_learned_positions_stay_those_of_the_tensor() -> None:
     """Kept in place, so that what is trained elsewhere is what is added."""
-    weight = torch.zeros(5, 8)
+    weight: Any = torch.zeros(5, 8)
     learned = posenc.Learned(weight)
     weight[1] = 3.0
     assert learned.add(np.zeros((2, 8), np.float32)).tolist() == [[0.0] * 8, [3.0] * 8]
