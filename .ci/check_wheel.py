@@ -34,6 +34,7 @@ def main() -> None:
                 r"\b(?:sin|cos|sincos|pow|exp|log|fma|_ZGV\w*)f?(?:@\S*)?$", undefined, re.MULTILINE
             )
             assert not libm, (name, libm)
+            assert "__stack_chk_fail" in undefined, f"{name} is without -fstack-protector-strong"
             code = output("objdump", "-d", str(path))
             # The wider ones take the errors of exact products from it; same bits are for the tests.
             if name == "_core":

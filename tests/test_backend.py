@@ -1,6 +1,8 @@
 """The choice of kernels: the best that runs here, what POSENC_BACKEND says, never in silence."""
 
 import importlib
+import importlib.metadata
+import json
 import os
 import platform
 import shutil
@@ -32,6 +34,7 @@ def run(
 
 
 SHOW = "import posenc; print(posenc.show_config()['backend'])"
+SHOW_ALL = "import json, posenc; print(json.dumps(posenc.show_config()))"
 
 
 def copied(tmp_path: Path) -> Path:
@@ -47,7 +50,9 @@ def test_the_configuration_names_what_a_bug_report_needs() -> None:
     assert config["python"] == platform.python_version()
     assert config["machine"] == platform.machine()
     assert config["backend"] in config["available"]
-    assert config["available"][-1] == "numpy"
+    assert "numpy" in config["available"]
+    assert {*config["available"], *config["unavailable"]} == set(_backend._MODULES)
+    assert not {*config["available"]} & {*config["unavailable"]}
 
 
 @compiled
@@ -81,6 +86,7 @@ def test_a_forced_backend_is_used_or_fails_loudly() -> None:
         assert "ImportError" in result.stderr
         assert f"POSENC_BACKEND={name}" in result.stderr
         assert "numpy" in result.stderr.splitlines()[-1]
+    assert len(run(SHOW, "x" * 1000).stderr.splitlines()[-1]) < 300
 
 
 @compiled
@@ -93,10 +99,14 @@ def test_wide_kernels_are_not_imported_where_the_processor_lacks_them(
     for name in ("_core_avx2", "_core_avx512"):
         monkeypatch.delitem(sys.modules, f"posenc.{name}", raising=False)
     assert _backend.available() == ["baseline", "numpy"]
+    assert _backend.unavailable() == {
+        "avx512": "this processor lacks avx512",
+        "avx2": "this processor lacks avx2",
+    }
     assert not {"posenc._core_avx2", "posenc._core_avx512"} & set(sys.modules)
     monkeypatch.setenv("POSENC_BACKEND", "avx2")
     with pytest.raises(
-        ImportError, match=r"POSENC_BACKEND=avx2 is not .* use one of baseline, numpy"
+        ImportError, match=r"POSENC_BACKEND=avx2 is not .* lacks avx2\): use one of baseline, numpy"
     ):
         _backend._choose()
 
@@ -104,9 +114,58 @@ def test_wide_kernels_are_not_imported_where_the_processor_lacks_them(
 def test_a_missing_core_means_numpy_in_silence(tmp_path: Path) -> None:
     for core in copied(tmp_path).glob("_core*.so"):
         core.unlink()
-    result = run(SHOW, path=tmp_path)
-    assert (result.stdout.strip(), result.stderr) == ("numpy", "")
+    result = run(SHOW_ALL, path=tmp_path)
+    config = json.loads(result.stdout)
+    assert (config["backend"], result.stderr) == ("numpy", "")
+    assert config["unavailable"] == dict.fromkeys(
+        ("avx512", "avx2", "baseline"), "not in this installation"
+    )
     assert "POSENC_BACKEND=baseline" in run(SHOW, "baseline", tmp_path).stderr
+
+
+@compiled
+def test_the_configuration_says_why_compiled_kernels_are_not_used(tmp_path: Path) -> None:
+    # cython/cython#1515: Python imports no compiled module from a zip archive, and says nothing
+    def reasons(path: Path) -> dict[str, str]:
+        config = json.loads(run(SHOW_ALL, path=path).stdout)
+        assert config["backend"] == "numpy"
+        return dict(config["unavailable"])
+
+    package = copied(tmp_path)
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path, "posenc")
+    assert "zip archive" in reasons(Path(archive))["baseline"]
+    for core in package.glob("_core*.so"):
+        core.rename(core.with_name(core.name.partition(".")[0] + ".cpython-27-elsewhere.so"))
+    assert reasons(tmp_path)["baseline"] == (
+        "compiled for another Python or system: _core.cpython-27-elsewhere.so"
+    )
+
+
+@pytest.mark.parametrize("forced", [None, "numpy", "avx2", "unknown"])
+def test_with_no_kernels_at_all_the_import_says_what_is_missing(
+    tmp_path: Path, forced: str | None
+) -> None:
+    # dynaconf/dynaconf#68: a frozen application without the modules named at run time
+    package = copied(tmp_path)
+    for file in (*package.glob("_core*.so"), package / "_numpy.py"):
+        file.unlink()
+    blocked = "import sys; sys.modules |= dict.fromkeys(['posenc._core', 'posenc._numpy'])\n"
+    for result in (run(SHOW, forced, tmp_path), run(blocked + SHOW, forced)):
+        message = result.stderr.splitlines()[-1]
+        assert message.startswith("ImportError: none of posenc's kernels can be imported (")
+        assert "_core, _numpy" in message
+        assert "install posenc again" in message
+        assert len(message) <= 300
+        assert "ModuleNotFoundError: " in result.stderr
+        assert "posenc._numpy" in result.stderr
+
+
+def test_pyinstaller_finds_the_hook_by_its_entry_point() -> None:
+    # What the hook does is for .ci/run, which freezes an application.
+    points = importlib.metadata.entry_points(group="pyinstaller40", name="hook-dirs")
+    (point,) = [p for p in points if p.value.startswith("posenc.")]
+    (folder,) = point.load()()
+    assert Path(folder, "hook-posenc.py").is_file()
 
 
 @compiled
@@ -124,8 +183,10 @@ def test_a_broken_core_means_a_warning_and_the_next_best(tmp_path: Path) -> None
     assert "ImportError" in forced.stderr
     for core in package.glob("_core*.so"):
         core.write_bytes(b"not a shared object")
-    result = run(SHOW, path=tmp_path)
-    assert result.stdout.strip() == "numpy"
+    result = run(SHOW_ALL, path=tmp_path)
+    config = json.loads(result.stdout)
+    assert config["backend"] == "numpy"
+    assert config["unavailable"]["baseline"].startswith("installed but does not load: ")
     assert result.stderr.count("RuntimeWarning: posenc's baseline kernels") == 1
     assert result.stderr.count("RuntimeWarning: ") == 1
 

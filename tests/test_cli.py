@@ -4,7 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import posenc
+from posenc import _backend
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -26,6 +29,18 @@ def test_it_shows_the_library_at_work() -> None:
         "add to a batch",
     ):
         assert expected in shown.stdout
+
+
+def test_it_says_why_better_kernels_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    # biopython/biopython#657: a slow fallback in silence
+    monkeypatch.setenv("POSENC_BACKEND", "numpy")
+    lines = command().stdout.splitlines()
+    for backend in [b for b in _backend._MODULES if b != "numpy"]:
+        reason = _backend.unavailable().get(backend, "POSENC_BACKEND forces others")
+        assert any(
+            line.startswith("   not ") and backend in line and line.endswith(f": {reason}")
+            for line in lines
+        )
 
 
 def test_json_is_the_configuration_alone() -> None:

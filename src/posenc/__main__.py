@@ -1,6 +1,7 @@
 """``python -m posenc``: the library at work on this machine."""
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import posenc
+from posenc import _backend
 
 
 def main() -> None:
@@ -23,8 +25,20 @@ def main() -> None:
         print(json.dumps(config, indent=2))
         return
     print("posenc {version}, {backend} kernels, NumPy {numpy}, Python {python}".format(**config))
+    _show_why()
     _show_encoding()
     _show_speed()
+
+
+def _show_why() -> None:
+    """Why better kernels are not used, if there are any."""
+    unavailable = _backend.unavailable()
+    backends_by_reason: dict[str, list[str]] = {}
+    for backend in itertools.takewhile(lambda b: b != _backend.name, _backend._MODULES):
+        reason = unavailable.get(backend, "POSENC_BACKEND forces others")
+        backends_by_reason.setdefault(reason, []).append(backend)
+    for reason, backends in backends_by_reason.items():
+        print(f"   not {', '.join(backends)}: {reason}")
 
 
 def _show_encoding() -> None:

@@ -12,7 +12,7 @@ from typing import Any, SupportsFloat, SupportsIndex
 import numpy as np
 
 # Characters of a value in a message.
-_SHOWN = 80
+_SHOWN = 60
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = _SHOWN
 _repr.maxtuple = 16
@@ -114,7 +114,7 @@ def choice(name: str, value: str, choices: tuple[str, ...]) -> str:
         for each in choices:
             if str.__eq__(each, value):
                 return each
-    raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {shown(value)}")
+    raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
 
 
 def boolean(name: str, value: bool) -> bool:

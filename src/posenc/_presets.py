@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from . import _checks
+
 
 class _Preset(NamedTuple):
     """What differs from the paper, and where it is from."""
@@ -115,9 +117,7 @@ def presets() -> dict[str, str]:
 
 def convention(name: str, d_model: int) -> dict[str, Any]:
     """The keywords of a preset."""
-    if not isinstance(name, str) or name not in _PRESETS:
-        raise ValueError(f"name must be one of {', '.join(_PRESETS)}, got {name!r}")
-    preset = _PRESETS[name]
+    preset = _PRESETS[_checks.choice("name", name, tuple(_PRESETS))]
     if preset.amplitude is None:
         return preset.keywords
     return {**preset.keywords, "amplitude": preset.amplitude(d_model)}

@@ -108,26 +108,37 @@ def _share(
         # One that has not begun will find no piece left, so it need not be waited for.
         while True:
             try:
+                pieces.clear()
                 for index, lock in enumerate(locks):
                     while begun[index] and not ended[index]:
                         lock.acquire()
                 return
             except BaseException as error:  # noqa: BLE001 - whatever signal comes
-                stop(error)
+                failure[0] = failure[0] or error
 
+    # An exception from a signal may come wherever Python looks for one, at the first line of settle
+    # or of its handler too: a second one and a third must then meet such a place at once.
     try:
         try:
-            for index in range(others):
-                _thread.start_new_thread(other, (index,))
-        except RecursionError as error:
-            stop(error)
-        except (RuntimeError, MemoryError):
-            pass  # the system has no more threads: those there are will do
-        drain()
-        settle()
-    finally:  # where a signal came between two of these lines
-        if not all(ended):
-            pieces.clear()
+            try:
+                _start(other, others)
+                drain()
+            finally:
+                settle()
+        finally:
             settle()
+    finally:
+        settle()
     if failure[0] is not None:
         raise failure[0]
+
+
+def _start(work: Callable[[int], None], count: int) -> None:
+    """Threads for ``work(0)``, ``work(1)`` and so on, as many as the system has room for."""
+    for index in range(count):
+        try:
+            _thread.start_new_thread(work, (index,))
+        except RecursionError:
+            raise
+        except (RuntimeError, MemoryError):
+            return

@@ -4,7 +4,7 @@ import functools
 import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
@@ -53,6 +53,29 @@ class _Plan(NamedTuple):
     @property
     def nbytes(self) -> int:
         return self.encoder.nbytes + sum(encoder.nbytes for _, encoder in self.parts)
+
+
+class _Frequencies:
+    """The attribute `Rotary.frequencies`: of a base they are computed when they are asked for."""
+
+    def __get__(self, rotary: "Rotary | None", owner: object = None) -> Any:
+        if rotary is None:
+            return self
+        if rotary._given is not None:
+            return _read_only(rotary._given)
+        assert rotary.base is not None
+        result = _read_only(_frequencies.radians(rotary.base, rotary.dim // 2))
+        _of_bases[id(result)] = result
+        return result
+
+    def __set__(self, rotary: "Rotary", value: Any) -> None:
+        # as the field's default is this descriptor
+        object.__setattr__(rotary, "_given", None if value is self else value)
+
+
+def _is_of_a_base(frequencies: object) -> bool:
+    """Whether this is the attribute of an instance made of a base, as `dataclasses.replace` has it."""
+    return _of_bases.get(id(frequencies)) is frequencies
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,15 +137,16 @@ class Rotary:
     dim: int
     base: float | None = field(default=None, kw_only=True)
     layout: Layout = field(default="half", kw_only=True)
-    frequencies: InitVar[npt.ArrayLike | None] = field(default=None, kw_only=True)
+    frequencies: Any = field(default=_Frequencies(), kw_only=True, compare=False)
     attention: float = field(default=1.0, kw_only=True)
     axes: Any = field(default=None, kw_only=True)
 
-    # What was given of the frequencies, which compares and pickles in their place.
+    # The frequencies that were given, which compare and pickle in place of the attribute.
     _given: tuple[float, ...] | None = field(init=False)
     _plan: _Plan = field(init=False, compare=False)
 
-    def __post_init__(self, frequencies: npt.ArrayLike | None) -> None:
+    def __post_init__(self) -> None:
+        frequencies: Any = self._given
         dim = _checks.integer("dim", self.dim, 1, _checks.MOST_COLUMNS)
         if dim % 2:
             raise ValueError(f"dim must be even, columns turn in pairs, got {dim}")
@@ -428,25 +452,6 @@ class Rotary:
         shape = len(batches), items // each, length
         _workers.run(work, shape, each * width * plain.itemsize, threads)
         return out
-
-
-def _frequencies_of(rotary: Rotary) -> Floats:
-    """Angular frequencies: those that were given, or the doubles nearest to those of the base."""
-    if rotary._given is not None:
-        return _read_only(rotary._given)
-    assert rotary.base is not None
-    result = _read_only(_frequencies.radians(rotary.base, rotary.dim // 2))
-    _of_bases[id(result)] = result
-    return result
-
-
-# In place of the default that the dataclass leaves there.
-Rotary.frequencies = property(_frequencies_of)  # type: ignore[attr-defined]
-
-
-def _is_of_a_base(frequencies: object) -> bool:
-    """Whether this is the attribute of an instance made of a base, as `dataclasses.replace` has it."""
-    return _of_bases.get(id(frequencies)) is frequencies
 
 
 def _positions(
