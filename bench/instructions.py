@@ -4,8 +4,10 @@
     python bench/instructions.py --update    # records the counts of this build
 
 A count does not depend on what else the machine does, so it shows a slow-down where times cannot.
-It does depend a little on the compiler and on the versions of Python and NumPy: hence the bound.
-valgrind runs no AVX-512; the kernels are one source, so the other two builds speak for it.
+By a few hundredths it does depend on the compiler, on NumPy, and on which of their functions NumPy and
+the C library choose for the processor: hence the bound. One call of one row is most of it Python, so
+the counts are those of one version of that. valgrind runs no AVX-512; the kernels are one source, so
+the other two builds speak for it.
 """
 
 import argparse
@@ -26,6 +28,7 @@ import posenc
 RECORDED = Path(__file__).with_name("instructions.json")
 BACKENDS = [b for b in ("baseline", "avx2") if b in posenc.show_config()["available"]]
 BOUND = 1.25
+PYTHON = "{}.{}".format(*sys.version_info)
 
 
 class Work(NamedTuple):
@@ -91,15 +94,18 @@ def main() -> None:
     if arguments.run:
         run()
         return
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    if recorded["python"] != PYTHON and not arguments.update:
+        sys.exit(f"the recorded counts are those of Python {recorded['python']}, this is {PYTHON}")
     counts = {backend: count(backend) for backend in BACKENDS}
     if arguments.update:
-        RECORDED.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
-    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+        recorded = {"python": PYTHON, "counts": counts}
+        RECORDED.write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")
     worse = 0
     print(f"{'instructions of a call':32}{'build':>10}{'now':>12}{'recorded':>12}{'ratio':>8}")
     for backend, of_backend in counts.items():
         for name, now in of_backend.items():
-            before = recorded[backend][name]
+            before = recorded["counts"][backend][name]
             mark = " too many" if now > BOUND * before else ""
             worse += bool(mark)
             print(f"{name:32}{backend:>10}{now:12,}{before:12,}{now / before:8.3f}{mark}")

@@ -144,7 +144,8 @@ def test_buckets_of_every_distance(size: tuple[bool, int, int]) -> None:
 
 
 def test_buckets_agree_with_float32_where_its_logarithm_is_right() -> None:
-    # huggingface/transformers, models/t5/modeling_t5.py, in its float32
+    # huggingface/transformers, models/t5/modeling_t5.py, in its float32. At 16, 32 and 64 the
+    # logarithm is a whole number, and whether it comes out just below depends on the processor.
     away = np.arange(-300, 301)
     for bidirectional in (True, False):
         half = 16 if bidirectional else 32
@@ -157,7 +158,8 @@ def test_buckets_agree_with_float32_where_its_logarithm_is_right() -> None:
         table = posenc.t5_buckets(301, 601, bidirectional=bidirectional)
         ours = np.concatenate([table[-1, 300:], table[0, 301:]])
         assert table[-1, 300:].size == 301
-        np.testing.assert_array_equal(ours, theirs)
+        clear = ~np.isin(n, [16, 32, 64])
+        np.testing.assert_array_equal(ours[clear], theirs[clear])
 
 
 @pytest.mark.parametrize(

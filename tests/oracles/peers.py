@@ -1,5 +1,11 @@
-"""What the oracles have in common: how near they must be, and how to get at their rows."""
+"""What the oracles have in common: how near they must be, and how to get at their rows.
 
+Logarithms, powers, sines and cosines of another library may end in other bits on another processor,
+so of these none is asserted to the last bit. Bits are asserted where all that another library does
+is to add and to multiply, one at a time, which IEEE 754 leaves no choice in.
+"""
+
+import bisect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -33,6 +39,40 @@ def single_angles(reach: float) -> float:
 def assert_near(theirs: Any, ours: Array, within: float) -> None:
     assert theirs.shape == ours.shape
     np.testing.assert_allclose(np.asarray(theirs, np.float64), ours, rtol=0.0, atol=within)
+
+
+def assert_buckets(
+    theirs: Any,
+    ours: Array,
+    distances: Array,
+    bidirectional: bool,
+    num_buckets: int,
+    max_distance: int,
+) -> list[int]:
+    """That ours are exact, and theirs too but where a logarithm is a whole number.
+
+    There it may come out just below in float32, which is one bucket less: the distances returned.
+    """
+    away = np.abs(distances) if bidirectional else np.maximum(-distances, 0)
+    ahead = num_buckets // 2 if bidirectional else 0
+    exact, whole = _buckets(int(away.max()) + 1, num_buckets - ahead, max_distance)
+    assert np.array_equal(ours, exact[away] + ahead * (distances > 0))
+    fell = whole[away] & (np.asarray(theirs) != ours)
+    assert np.array_equal(theirs, ours - fell)
+    edges: list[int] = np.flatnonzero(whole).tolist()
+    return edges
+
+
+def _buckets(count: int, num_buckets: int, max_distance: int) -> tuple[Array, Array]:
+    """T5's buckets of 0, 1, ... in integers, and whether a logarithm there is a whole number.
+
+    It is i where ``n**left`` is the i-th of the powers: both sides without their logarithms.
+    """
+    e = num_buckets // 2
+    left = num_buckets - e
+    powers = [max_distance**i * e ** (left - i) for i in range(1, left)]
+    exact = [n if n < e else e + bisect.bisect_right(powers, n**left) for n in range(count)]
+    return np.array(exact), np.array([n**left in powers for n in range(count)])
 
 
 class Peer(NamedTuple):

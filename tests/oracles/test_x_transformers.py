@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from peers import EXACT_ANGLES, POWERS_OF_TWO, Array, Peer, assert_near, single_angles
+from peers import (
+    EXACT_ANGLES,
+    POWERS_OF_TWO,
+    Array,
+    Peer,
+    assert_buckets,
+    assert_near,
+    single_angles,
+)
 from x_transformers.x_transformers import (
     AlibiPositionalBias,
     RelativePositionBias,
@@ -57,4 +65,4 @@ def test_t5_buckets(causal: bool) -> None:
         torch.from_numpy(distances), causal=causal, num_buckets=32, max_distance=128
     )
     ours = posenc.t5_buckets(300, 300, bidirectional=not causal, num_buckets=32, max_distance=128)
-    assert np.array_equal(theirs, ours)
+    assert_buckets(theirs, ours, distances, not causal, 32, 128)
