@@ -220,11 +220,10 @@ def _points(
         )
     result = []
     for axis, (values, side, source) in enumerate(zip(given, sides, prepared, strict=True)):
-        where = _arrays.positions(values, source.encoder.limit, f"coordinates on axis {axis}")
+        where = _arrays.positions(values, source.encoder.limit, f"coordinates[{axis}]")
         if where.shape != (side,):
             raise ValueError(
-                f"coordinates must have shape ({side},) on axis {axis}, got "
-                f"{_checks.shown(where.shape)}"
+                f"coordinates[{axis}] must have shape ({side},), got {_checks.shown(where.shape)}"
             )
         result.append(where)
     return result
