@@ -40,7 +40,8 @@ def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Arr
     if type(values) is np.ndarray:
         return values
     try:
-        result = np.asarray(values, dtype)
+        held = _held(values) if isinstance(values, list | tuple) else values
+        result = np.asarray(held, dtype)
         if result.dtype == object and not result.ndim and hasattr(type(values), "__dlpack__"):
             result = np.from_dlpack(values)  # type: ignore[arg-type]
     except (MemoryError, RecursionError):
@@ -57,6 +58,15 @@ def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Arr
         if count:
             raise ValueError(f"{name} must have nothing masked, got {count} masked elements")
     return values if issubclass(type(values), np.ndarray) else result  # type: ignore[return-value]
+
+
+def _held(values: Any, depth: int = 0) -> Any:
+    """Lists as tuples, all the way down: NumPy reads a list that changes amid its conversion, as by
+    an element's ``__array__``, beyond its end."""
+    if depth < MOST_AXES and isinstance(values, list | tuple):
+        items = list.copy(values) if isinstance(values, list) else values
+        return tuple([_held(item, depth + 1) for item in items])
+    return values
 
 
 def _kind_of(values: Any) -> str:

@@ -253,6 +253,8 @@ def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
 
 
 def segments(out: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
+    if not out.size:  # else a row of any length
+        return
     index = np.arange(out.shape[-1])
     np.maximum.accumulate(np.where(begins, index, 0), axis=-1, out=out)
     np.subtract(index, out, out=out)

@@ -92,7 +92,7 @@ class Rotary:
     Parameters
     ----------
     dim : int
-        Number of columns that turn: even, 2 or more.
+        Number of columns that turn: even, 2 to 65536.
     base : float, optional
         Finite and positive, as in `posenc.Sinusoidal`: 10000.0 unless `frequencies` are given. As an
         attribute it is None where they are.
@@ -114,7 +114,7 @@ class Rotary:
     TypeError
         If an argument has the wrong type.
     ValueError
-        If `dim` is odd or less than 2, `layout` is not one of the two, or another argument is out
+        If `dim` is odd, less than 2 or more than 65536, `layout` is not one of the two, or another argument is out
         of its bounds.
 
     Examples

@@ -139,14 +139,14 @@ class Sinusoidal:
     or any `frequencies`. `preset` has them by the names of frameworks.
 
     An instance is frozen, hashable and picklable. What it prepares, 96 rows in float64, is never
-    handed out, and is shared between instances of the few conventions used last. There is no
-    longest sequence: every position is computed when it is asked for, and its row has the same bits
+    handed out, and is shared between instances of the conventions used last. There is no longest
+    sequence: every position is computed when it is asked for, and its row has the same bits
     whatever else is asked for.
 
     Parameters
     ----------
     d_model : int
-        Width of the encoding: even, unless `odd` says more.
+        Width of the encoding: even, unless `odd` says more, and at most 65536.
     base : float, default 10000.0
         Finite and positive. The wavelengths grow from 2*pi towards 2*pi*base. The bounds on the
         error are promised for bases from 1 to 1e100; below about 0.64 the positions that can still
@@ -174,7 +174,7 @@ class Sinusoidal:
     TypeError
         If `d_model` is not an integer, `cos_first` no bool, or a number not real.
     ValueError
-        If `d_model` is less than 1, or odd where `odd` says nothing of it, a number is out of its
+        If `d_model` is less than 1, more than 65536, or odd where `odd` says nothing of it, a number is out of its
         bounds, `odd` or `layout` is none of those named, or `frequencies` have another shape, are
         not finite, or come with one of those that they stand for.
 
@@ -445,7 +445,7 @@ def positional_encoding(
     length : int
         Number of rows, 0 or more.
     d_model : int
-        Number of columns: even, 2 or more.
+        Number of columns: even, 2 to 65536.
     start : int, default 0
         Position of the first row, negative ones included. Row r is the encoding of ``start + r``
         and has the same bits whatever `start` and `length` are.
@@ -469,7 +469,7 @@ def positional_encoding(
     TypeError
         If an argument has the wrong type: a float for a number of rows, a dtype that is no float.
     ValueError
-        If `length` is negative, `d_model` odd or less than 2, `workers` 0, a position beyond 2**53
+        If `length` is negative, `d_model` odd, less than 2 or more than 65536, `workers` 0, a position beyond 2**53
         in magnitude, or the convention out of its bounds.
 
     Examples
