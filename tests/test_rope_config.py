@@ -294,6 +294,8 @@ def test_no_theta_and_no_class_names_the_argument() -> None:
     with pytest.raises(ValueError, match=r"rope_theta for .* or give rope_theta="):
         from_config({"model_type": "unheard_of", **heads})
     assert from_config(heads, rope_theta=5e5) == posenc.Rotary(128, base=5e5)
+    for key in ("rope_theta", "rotary_emb_base"):
+        assert from_config({key: 1e4, **heads}, rope_theta=5e5) == posenc.Rotary(128, base=5e5)
 
 
 @pytest.mark.parametrize(
@@ -448,6 +450,15 @@ def test_layer_types_of_gemma_3() -> None:
         assert from_config(config, layer_type="sliding_attention") == posenc.Rotary(256)
         with pytest.raises(ValueError, match="layer_type must be one of full_attention, sliding"):
             from_config(config)
+
+
+def test_a_dictionary_of_one_layer_type_with_its_model() -> None:
+    config = {"model_type": "gemma3_text", "rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}
+    assert_near(from_config(config, head_dim=256), theta(1e6, 256) / 8)
+    with pytest.raises(ValueError, match="rope_theta, head_dim"):
+        from_config({"model_type": "gemma4_text", "rope_type": "default"})
+    gpt_oss = {**YARN, "model_type": "gpt_oss", "factor": 4.0}
+    assert from_config(gpt_oss) == from_config({**YARN, "factor": 4.0}, head_dim=64)
 
 
 def test_global_heads_of_gemma_4_are_wider() -> None:
@@ -620,5 +631,8 @@ def test_lengths_are_integers_of_any_kind(integer: Any) -> None:
     lengths: dict[str, Any] = {"head_dim": 8, "max_position_embeddings": 16, "seq_len": 20}
     given = {key: integer(value) for key, value in lengths.items()}
     assert from_config(config, **given) == from_config(config, **lengths)
+    stretched = {**YARN, "factor": None}
+    yarn = from_config(stretched, head_dim=integer(8), max_position_embeddings=integer(16384))
+    assert yarn == from_config({**YARN, "factor": 4.0}, head_dim=8)
     with pytest.raises(ValueError, match="seq_len must be at least 1, got -1"):
         from_config({"rope_theta": 1e4}, head_dim=8, seq_len=-1)

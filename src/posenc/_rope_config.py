@@ -171,12 +171,14 @@ def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "
     _understood(beside, rope, family)
     values = _merged(beside | _of_one_layer(beside, family, layer_type), rope, family)
     rope_type = _rope_type(values, family)
-    values |= given
+    for old in [old for old, new in _SYNONYMS.items() if new in given]:
+        values.pop(old, None)
+    values |= {key: _index(key, value) for key, value in given.items()}
     claims = _claims(values, family)
-    _fill(values, family, null)
+    _fill(values, family, null, alone=rope is None)
     _fill_lengths(values, rope_type)
     result = _Config(values, family, rope_type)
-    _check(result, beside, claims, layer_type)
+    _check(result, {key: beside[key] for key in beside.keys() - given}, claims, layer_type)
     return result
 
 
@@ -194,6 +196,8 @@ def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
 def _parameters(config: Values, family: Family, layer_type: str | None) -> Values | None:
     """The rope dictionary of a layer type; None where its values stand beside all others."""
     parameters, scaling = (_dictionary(config, k) for k in ("rope_parameters", "rope_scaling"))
+    if "rope_type" in config and _WHOLE.isdisjoint(config) and not (parameters or scaling):
+        return None  # a rope dictionary itself, of whichever layers
     if family.layers:
         return _of_several(config, parameters, scaling, family, layer_type)
     if parameters and scaling:
@@ -209,7 +213,7 @@ def _parameters(config: Values, family: Family, layer_type: str | None) -> Value
         rope = _of_layer(rope, layers, layer_type)
     elif layer_type is not None:
         types = config.get("layer_types")
-        if not isinstance(types, Sequence) or layer_type not in types:
+        if not isinstance(types, list | tuple) or layer_type not in types:
             raise ValueError(
                 f"layer_type must be None where no layer has parameters of its own, "
                 f"got {_said(layer_type)}"
@@ -324,7 +328,7 @@ def _of_one_layer(config: Values, family: Family, layer_type: str | None) -> Val
     """Widths that the layers of one type have and others do not."""
     layer = family.layers.get(layer_type or "")
     layers, types = config.get("per_layer_config"), config.get("layer_types")
-    if isinstance(layers, Mapping) and isinstance(types, Sequence) and layer_type is not None:
+    if isinstance(layers, Mapping) and isinstance(types, list) and layer_type is not None:
         own = [_widths(of) for of in _at(layers, types, layer_type)]
         if any(of != own[0] for of in own):
             raise ValueError(f"per_layer_config must be alike in all layers of {layer_type!r}")
@@ -404,13 +408,15 @@ def _claims(values: Values, family: Family) -> Values:
     return claims
 
 
-def _fill(values: Values, family: Family, null: set[str]) -> None:
+def _fill(values: Values, family: Family, null: set[str], alone: bool) -> None:
     """The values of older keys and of the class, where there are none."""
     for old, new in _SYNONYMS.items():
         if old in values and old in family.reads:
             values.setdefault(new, values[old])
-    if family is not _UNKNOWN:
-        values.setdefault("rope_theta", family.theta)
+    # Of a dictionary alone, nobody knows which layers it is for.
+    if family is not _UNKNOWN and not (alone and family.layers):
+        if not family.layers:
+            values.setdefault("rope_theta", family.theta)
         key = family.width or "head_dim"
         if family.head_dim is not None and key not in null:  # null is the quotient
             values.setdefault(key, family.head_dim)
@@ -452,9 +458,7 @@ class _Config(NamedTuple):
     def length(self, key: str, default: float | None = None) -> float:
         """Of a sequence: an integer of any kind, or a number as some files have it."""
         value = self.values[key] if default is None else self.values.get(key, default)
-        if hasattr(type(value), "__index__") and not isinstance(value, bool):
-            value = _arrays.integer(key, value, least=1)
-        return _number(key, value)
+        return _number(key, _index(key, value))
 
     def switch(self, key: str, default: bool) -> bool:
         value = self.values.get(key, default)
@@ -555,6 +559,13 @@ def _size(key: str, value: Any) -> int:
     return _arrays.integer(key, value, least=1)
 
 
+def _index(key: str, value: Any) -> Any:
+    """An integer of any kind as one of Python, all else as it is."""
+    if hasattr(type(value), "__index__") and not isinstance(value, bool):
+        return _arrays.integer(key, value, least=1)
+    return value
+
+
 def _within(key: str, width: int) -> int:
     if not 0 < width <= _WIDEST:
         raise ValueError(f"{key} must be from 1 to {_WIDEST}, got {_arrays.shown(width)}")
@@ -586,9 +597,9 @@ def _check(config: _Config, beside: Values, claims: Values, layer_type: str | No
                 f"{key} must be what other keys leave of a head, {config.dim}, got {_said(value)}"
             )
     for old, new in _SYNONYMS.items():
-        if old in beside and config.number(new) != _number(old, beside[old]):
+        if old in config.values and config.number(new) != config.number(old):
             raise ValueError(
-                f"{old} must be {new}, {config.number(new):g}, got {_said(beside[old])}"
+                f"{old} must be {new}, {config.number(new):g}, got {_said(config.values[old])}"
             )
     for key, used in _beside_used(config, layer_type).items():
         if key in beside and _number(key, beside[key]) != used:
@@ -667,11 +678,13 @@ def _check_layers(config: _Config, beside: Values) -> None:
             f"layer_rope_theta must be rope_theta, {config.theta}, or 0 in every layer, "
             f"got {_said(thetas)}"
         )
-    scaled = beside.get("rope_scaling_layers")
+    scaled, count = beside.get("rope_scaling_layers"), beside.get("num_hidden_layers")
     if scaled is None or config.rope_type == "default":
         return
-    if not _same(scaled, list(range(len(scaled)))) or len(scaled) != beside.get(
-        "num_hidden_layers"
+    if (
+        not isinstance(scaled, list)
+        or not _same(len(scaled), count)
+        or any(not _same(layer, i) for i, layer in enumerate(scaled))
     ):
         raise ValueError(f"rope_scaling_layers must be all layers, got {_said(scaled)}")
 
