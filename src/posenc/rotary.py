@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, SupportsIndex, get_args
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _checks, _frequencies, _recent, _rope, _workers
+from . import _arrays, _backend, _checks, _frequencies, _recent, _rope_config, _workers
 from ._encoder import Encoder
 
 Array = npt.NDArray[Any]
@@ -221,43 +221,57 @@ class Rotary:
         cls,
         config: Mapping[str, Any],
         *,
+        layer_type: str | None = None,
         head_dim: SupportsIndex | None = None,
         max_position_embeddings: SupportsIndex | None = None,
+        rope_theta: float | None = None,
         seq_len: SupportsIndex | None = None,
-        layout: Layout = "half",
+        layout: Layout | None = None,
     ) -> "Rotary":
-        """The rotation of a model in Hugging Face transformers, from its `rope_parameters`.
+        """The rotation of a model in Hugging Face transformers: its own, or a ValueError.
+
+        What the class of the config's ``model_type`` fills in is filled in, as transformers 5.24
+        has it: widths, partial factors, thetas, the layout and the order of the axes. Without a
+        ``model_type``, or with one that is not known, the keys alone are read.
 
         Parameters
         ----------
         config : mapping
-            ``config.rope_parameters``, those of one layer type where they differ; or the whole of a
-            ``config.json``, with these in it. ``rope_type`` is one of default, linear, dynamic,
-            yarn, longrope, llama3, proportional and axial; ``rope_theta`` must be there.
-            ``partial_rotary_factor``, ``mrope_section`` and ``mrope_interleaved`` are heeded.
-        head_dim, max_position_embeddings : int, optional
-            Those of the model, each by default that of the config. The width is needed always, the
-            length where the type scales by it.
+            The whole of a ``config.json``; or ``config.rope_parameters``, best with the
+            ``model_type``: ``{**config.rope_parameters, "model_type": ...}``. Of a model of several
+            parts ``text_config`` is read. ``rope_type`` is one of default, linear, dynamic, yarn,
+            longrope (also called su), llama3, proportional and axial. A ``rope_scaling`` stands
+            above ``rope_parameters``, but for the theta, the partial factor and the sections, in
+            which both must agree. Values that are null say nothing.
+        layer_type : str, optional
+            Which layers, where these have parameters of their own: ``"full_attention"``.
+        head_dim, max_position_embeddings, rope_theta : number, optional
+            Those of the model, above what the config says. The width and the theta are needed
+            always, the length where the type scales by it.
         seq_len : int, optional
             Length of the sequence, for dynamic and longrope; by default that of the training. The
             result depends on nothing that was asked for before.
-        layout : {'half', 'interleaved'}, default 'half'
-            No config says it: 'interleaved' is right for GPT-J, Cohere, GLM and a few others.
+        layout : {'half', 'interleaved'}, optional
+            By default the model's: that of its class or of ``rope_interleave``, as in DeepSeek, and
+            'half' where neither is known.
 
         Returns
         -------
         Rotary
             With the frequencies of `ROPE_INIT_FUNCTIONS` in transformers 5.24, in float64, and its
             attention factor; two equal ``mscale`` of yarn cancel, as there and in DeepSeek's own
-            code.
+            code. Of latent attention it is the rotation of the ``qk_rope_head_dim`` columns.
 
         Raises
         ------
         TypeError
             If `config` is no mapping, or a value of it has the wrong type.
         ValueError
-            If ``rope_type`` is unknown, keys are missing, or a value is out of its bounds: it is
-            named.
+            If ``rope_type`` is unknown, keys are missing, contradict one another or are out of
+            their bounds, or the model turns as no `Rotary` does. So it is for a key that is not
+            understood: any in the rope parameters, and beside them those with rope, mrope, rotary,
+            theta, yarn or ntk for a word. ``attn_factor`` is one, as libraries differ on it. The
+            key is named.
 
         Examples
         --------
@@ -271,17 +285,18 @@ class Rotary:
         given = {
             "head_dim": head_dim,
             "max_position_embeddings": max_position_embeddings,
+            "rope_theta": rope_theta,
             "seq_len": seq_len,
         }
         given = {key: value for key, value in given.items() if value is not None}
-        dim, base, frequencies, attention, axes = _rope.from_config({**config, **given})
+        rope = _rope_config.from_config(config, given, layer_type)
         return cls(
-            dim,
-            base=base,
-            layout=layout,
-            frequencies=frequencies,
-            attention=attention,
-            axes=axes,
+            rope.dim,
+            base=rope.base,
+            layout=rope.layout if layout is None else layout,
+            frequencies=rope.frequencies,
+            attention=rope.attention,
+            axes=rope.axes,
         )
 
     def tables(

@@ -1,0 +1,966 @@
+"""What the configuration of a model in Hugging Face transformers says of its rotation.
+
+First a configuration is read: which of its keys count, and what the model's class fills in. Then
+come the formulas of `ROPE_INIT_FUNCTIONS` in transformers 5.24, in float64. With theta_i of the
+plain schedule, all but `dynamic` (another base) and `longrope` (a divisor for each pair) blend
+theta_i and theta_i / factor by a ramp.
+"""
+
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _checks, _frequencies
+from ._rope_models import FAMILIES, REFUSED, Family, Layer
+
+Floats = npt.NDArray[np.float64]
+Values = dict[str, Any]
+
+# Columns of the widest head: some 100 times those of any model, and made within a second.
+_WIDEST = 1 << 16
+# Axes of positions of the longest mrope_section.
+_MOST_SECTIONS = 64
+
+
+class Rope(NamedTuple):
+    """Arguments of `Rotary`: a base or frequencies, the other is None."""
+
+    dim: int
+    base: float | None = None
+    frequencies: Floats | None = None
+    attention: float = 1.0
+    axes: tuple[int, ...] | None = None
+    layout: Literal["half", "interleaved"] = "half"
+
+
+def from_config(config: Mapping[str, Any], given: Values, layer_type: str | None) -> Rope:
+    """What `Rotary` needs to know; what is ``given`` stands above the configuration."""
+    with np.errstate(all="ignore"):
+        return _rope(_read(config, given, layer_type))
+
+
+# Which keys count.
+
+# A key that has one of these words between its underscores bears on the rotation ...
+_WORDS = frozenset(("longrope", "mrope", "ntk", "rope", "rotary", "theta", "xdrope", "yarn"))
+# ... but for layers that have none, for positions, and for what else is turned.
+_HARMLESS = frozenset(
+    (
+        "memory_attention_rope_dropout",
+        "memory_attention_rope_feat_sizes",
+        "memory_attention_rope_k_sizes",
+        "no_rope_layer_interval",
+        "no_rope_layers",
+        "relation_bias_theta",
+        "rotary_value",
+        "use_mem_rope",
+    )
+)
+# What a rope dictionary says that is not about the rotation: its history, a factor on queries.
+_REMARKS = frozenset(("finetuned", "llama_4_scaling_beta"))
+_OF_FORMULAS = frozenset(
+    (
+        "alpha",
+        "attention_factor",
+        "beta_fast",
+        "beta_slow",
+        "factor",
+        "high_freq_factor",
+        "interleaved",
+        "long_factor",
+        "long_mscale",
+        "low_freq_factor",
+        "mrope_interleaved",
+        "mrope_section",
+        "mscale",
+        "mscale_all_dim",
+        "rope_type",
+        "short_factor",
+        "short_mscale",
+        "truncate",
+        "type",
+    )
+)
+# Older names.
+_SYNONYMS = {
+    "rotary_emb_base": "rope_theta",
+    "rotary_embedding_base": "rope_theta",
+    "rotary_pct": "partial_rotary_factor",
+    "rope_pct": "partial_rotary_factor",
+}
+_SIZES = {
+    "hidden_size": ("n_embd", "d_model"),
+    "num_attention_heads": ("n_head", "n_heads", "num_heads"),
+    "max_position_embeddings": ("n_positions", "max_seq_len", "model_max_length"),
+}
+# In a rope dictionary or beside it.
+_ANYWHERE = frozenset(
+    (
+        "max_position_embeddings",
+        "original_max_position_embeddings",
+        "partial_rotary_factor",
+        "rope_theta",
+        *_SYNONYMS,
+    )
+)
+_BESIDE = frozenset(
+    (
+        "head_dim",
+        "layer_rope_theta",
+        "model_type",
+        "qk_rope_head_dim",
+        "rope_interleave",
+        "rope_scaling_layers",
+        "rotary_dim",
+        "seq_len",
+        *_SIZES,
+        *(name for names in _SIZES.values() for name in names),
+    )
+)
+# What the whole configuration of a model has, and a rope dictionary does not.
+_WHOLE = frozenset(("architectures", "num_hidden_layers", "transformers_version", "vocab_size"))
+
+# A model of which no more is known than its keys.
+_UNKNOWN = Family(part=True, alpha=True, rope_interleave=True, reads=(*_SYNONYMS, "rotary_dim"))
+
+
+def _understood(config: Values, rope: Values | None, family: Family) -> None:
+    """ValueError for a key that may bear on the rotation in a way that is not known here."""
+    for key in rope or ():
+        if key not in _OF_FORMULAS | _ANYWHERE | _REMARKS:
+            raise ValueError(_strange(key))
+    known = {*family.quotient, family.width, "rope_parameters", "rope_scaling"}
+    known |= _ANYWHERE | _BESIDE | _HARMLESS
+    known |= {layer.theta_key for layer in family.layers.values() if layer.theta_key}
+    strict = False
+    if rope is None:
+        known |= _OF_FORMULAS | _REMARKS
+        strict = not {"rope_type", "type"}.isdisjoint(config) and _WHOLE.isdisjoint(config)
+    for key, value in config.items():
+        if key not in known and value is not False and (strict or _bears(key)):
+            raise ValueError(_strange(key))
+
+
+def _bears(key: Any) -> bool:
+    return isinstance(key, str) and not _WORDS.isdisjoint(key.lower().split("_"))
+
+
+def _strange(key: Any) -> str:
+    why = "what it does to the rotation is not known here"
+    if key == "attn_factor":
+        why = "transformers ignores it, others multiply by it; attention_factor is read by all"
+    return f"config must be without {_said(key)}: {why}"
+
+
+# How they are read.
+
+
+def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "_Config":
+    beside, null = _text(config)
+    name = beside.get("model_type", "")
+    if not isinstance(name, str):
+        raise TypeError(f"model_type must be a string, got {_said(name)}")
+    if name in REFUSED:
+        raise ValueError(f"model_type {name!r} turns as no Rotary does: {REFUSED[name]}")
+    family = FAMILIES.get(name, _UNKNOWN)
+    rope = _parameters(beside, family, layer_type)
+    _understood(beside, rope, family)
+    values = _merged(beside | _of_one_layer(beside, family, layer_type), rope, family)
+    rope_type = _rope_type(values, family)
+    for old in [old for old, new in _SYNONYMS.items() if new in given]:
+        values.pop(old, None)
+    values |= {key: _index(key, value) for key, value in given.items()}
+    claims = _claims(values, family)
+    _fill(values, family, null, alone=rope is None)
+    _fill_lengths(values, rope_type)
+    result = _Config(values, family, rope_type)
+    _check(result, {key: beside[key] for key in beside.keys() - given}, claims, layer_type)
+    return result
+
+
+def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
+    """Of a model of several parts the one for text: its values, and the keys that are null."""
+    text = config.get("text_config")
+    if isinstance(text, Mapping):
+        name = f"{config.get('model_type')}_text"
+        own = {"model_type": name} if name in FAMILIES else {}
+        config = {**own, **text}
+    values = {key: value for key, value in config.items() if value is not None}
+    return values, config.keys() - values.keys()
+
+
+def _parameters(config: Values, family: Family, layer_type: str | None) -> Values | None:
+    """The rope dictionary of a layer type; None where its values stand beside all others."""
+    parameters, scaling = (_dictionary(config, k) for k in ("rope_parameters", "rope_scaling"))
+    if "rope_type" in config and _WHOLE.isdisjoint(config) and not (parameters or scaling):
+        return None  # a rope dictionary itself, of whichever layers
+    if family.layers:
+        return _of_several(config, parameters, scaling, family, layer_type)
+    if parameters and scaling:
+        rope: Values | None = _both(parameters, scaling)
+    elif parameters or scaling:
+        rope = parameters or scaling
+    elif family.parameters:
+        rope = dict(family.parameters)
+    else:
+        rope = {} if "rope_parameters" in config or "rope_scaling" in config else None
+    layers = _mappings(rope or {})
+    if rope and layers:
+        rope = _of_layer(rope, layers, layer_type)
+    elif layer_type is not None:
+        types = config.get("layer_types")
+        if not isinstance(types, list | tuple) or layer_type not in types:
+            raise ValueError(
+                f"layer_type must be None where no layer has parameters of its own, "
+                f"got {_said(layer_type)}"
+            )
+    return None if rope is None else {k: v for k, v in rope.items() if v is not None}
+
+
+def _dictionary(config: Values, key: str) -> Values:
+    value = config.get(key, {})
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{key} must be a mapping, got {_said(value)}")
+    return dict(value)
+
+
+# What goes with one rope_type and not with another.
+_OF_TYPES = _OF_FORMULAS - {"interleaved", "mrope_interleaved", "mrope_section"}
+
+
+def _both(parameters: Values, scaling: Values) -> Values:
+    """`rope_scaling` stands above `rope_parameters`, as in transformers, and keeps its theta."""
+    nested = _mappings({**parameters, **scaling})
+    if nested:
+        raise ValueError(
+            f"rope_scaling must be None where rope_parameters are, for {_said(nested[0])}"
+        )
+    kept = {key: value for key, value in parameters.items() if key not in _OF_TYPES}
+    for key in kept.keys() & scaling.keys():
+        if not _same(kept[key], scaling[key]):
+            raise ValueError(
+                f"rope_scaling and rope_parameters must agree on {key}, "
+                f"got {_said(scaling[key])} and {_said(kept[key])}"
+            )
+    return kept | scaling
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Of values from JSON; what cannot be compared is not the same."""
+    return type(a) in (bool, int, float, str, list) and a == b
+
+
+def _mappings(rope: Values) -> list[Any]:
+    return [key for key, value in rope.items() if isinstance(value, Mapping)]
+
+
+def _of_layer(rope: Values, layers: Iterable[Any], layer_type: str | None) -> Values:
+    """One of the dictionaries for several layer types."""
+    for key, value in rope.items():
+        if value is not None and key not in (*layers, "rope_type", "type"):
+            raise ValueError(f"rope_parameters must have layer types alone, got {_said(key)}")
+    if layer_type in rope and rope[layer_type] is None:
+        raise ValueError(f"layer_type must be one with a rotation, got {_said(layer_type)}")
+    chosen: Mapping[str, Any] = rope[_layer(layers, layer_type)]
+    return _one_layer({key: value for key, value in chosen.items() if value is not None})
+
+
+def _layer(layers: Iterable[Any], layer_type: str | None) -> str:
+    names = list(layers)
+    if not isinstance(layer_type, str) or layer_type not in names:
+        listed = ", ".join(_said(name).strip("'") for name in names[:4])
+        raise ValueError(f"layer_type must be one of {listed}, got {_said(layer_type)}")
+    return layer_type
+
+
+def _of_several(
+    config: Values, parameters: Values, scaling: Values, family: Family, layer_type: str | None
+) -> Values:
+    """What a class makes of its newer and older ways to write several layer types."""
+    layers = _mappings(parameters)
+    if parameters and not layers:
+        raise ValueError(
+            f"rope_parameters must have {', '.join(family.layers)}, got {_said(parameters)}"
+        )
+    if scaling and (_mappings(scaling) or not any(of.scaled for of in family.layers.values())):
+        raise ValueError(f"rope_scaling must be in rope_parameters, got {_said(scaling)}")
+    if scaling and layers and not family.updates:
+        raise ValueError(f"rope_scaling must be in rope_parameters, got {_said(scaling)}")
+    name = _layer(layers or family.layers, layer_type)
+    layer = family.layers.get(name, Layer())
+    if layers:
+        rope = _of_layer(parameters, layers, name)
+        rope.setdefault("partial_rotary_factor", layer.written)
+    else:
+        partial = config.get("partial_rotary_factor", layer.partial)
+        rope = {"rope_type": layer.rope_type, "partial_rotary_factor": partial}
+        if family.nested:
+            rope |= {"rope_theta": layer.theta, "partial_rotary_factor": layer.partial}
+    if scaling and layer.scaled:
+        if layer.attention is not None and "yarn" in (
+            scaling.get("rope_type"),
+            scaling.get("type"),
+        ):
+            rope["attention_factor"] = layer.attention
+        rope |= _one_layer({key: value for key, value in scaling.items() if value is not None})
+    if "rope_theta" not in rope and not family.nested:
+        rope["rope_theta"] = config.get(layer.theta_key or "", layer.theta)
+    key = "original_max_position_embeddings"  # of all layers: not read
+    if key in config and key not in rope and "max_position_embeddings" in config:
+        rope[key] = config["max_position_embeddings"]
+    return rope
+
+
+def _one_layer(rope: Values) -> Values:
+    if "truncate" in rope:
+        raise ValueError(
+            f"truncate must be left out of the parameters of one layer type, where transformers "
+            f"does not read it, got {_said(rope['truncate'])}"
+        )
+    return rope
+
+
+def _of_one_layer(config: Values, family: Family, layer_type: str | None) -> Values:
+    """Widths that the layers of one type have and others do not."""
+    layer = family.layers.get(layer_type or "")
+    layers, types = config.get("per_layer_config"), config.get("layer_types")
+    if isinstance(layers, Mapping) and isinstance(types, list) and layer_type is not None:
+        own = [_widths(of) for of in _at(layers, types, layer_type)]
+        if any(of != own[0] for of in own):
+            raise ValueError(f"per_layer_config must be alike in all layers of {layer_type!r}")
+        return own[0] if own else {}
+    if layer is None or layer.head_dim is None:
+        return {}
+    key, default = layer.head_dim
+    return {"head_dim": config.get(key, default)}
+
+
+def _at(layers: Mapping[Any, Any], types: Sequence[Any], layer_type: str) -> list[Any]:
+    """The values of each layer of a type, whose numbers may be strings with zeros in front."""
+    numbered = {str(key).lstrip("0") or "0": value for key, value in layers.items()}
+    return [numbered.get(str(i), {}) for i, of in enumerate(types) if of == layer_type]
+
+
+def _widths(values: Any) -> Values:
+    if not isinstance(values, Mapping):
+        raise TypeError(f"per_layer_config must have mappings, got {_said(values)}")
+    return {key: values[key] for key in ("head_dim", "qk_rope_head_dim") if key in values}
+
+
+def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
+    """What counts of the values of a model, under those of its rope dictionary."""
+    values = {key: value for key, value in beside.items() if key not in family.unread}
+    if rope is None:
+        if not _WHOLE.isdisjoint(values):  # where this says something else
+            values.pop("type", None)
+    else:
+        kept = _ANYWHERE | _BESIDE | {*family.quotient, family.width}
+        values = {key: value for key, value in values.items() if key in kept}
+        key = "original_max_position_embeddings"
+        if key in rope and not _same(values.get(key, rope[key]), rope[key]):
+            raise ValueError(
+                f"{key} must be the same in the rope parameters and beside them, "
+                f"got {_said(rope[key])} and {_said(values[key])}"
+            )
+        longest = values.get("max_position_embeddings")
+        values |= rope
+        if longest is not None:
+            values["max_position_embeddings"] = longest
+    for key, names in _SIZES.items():
+        for name in names:
+            if name in values:
+                values.setdefault(key, values[name])
+    return values
+
+
+def _rope_type(values: Values, family: Family) -> str:
+    said = values.get("rope_type", values.get("type", "default"))
+    if not isinstance(said, str) or said not in (*_FORMULAS, *family.longrope, "mrope"):
+        raise ValueError(f"rope_type must be one of {', '.join(_FORMULAS)}, got {_said(said)}")
+    if said in family.longrope:
+        return "longrope"
+    if said == "mrope":  # what Qwen2-VL's first files say
+        said = "default"
+    if family.only == ("axial",) and said == "default":
+        said = "axial"
+    types = family.only or _FORMULAS
+    if said not in types or (said == "axial" and not family.only and family is not _UNKNOWN):
+        raise ValueError(
+            f"rope_type must be one that model_type {_said(values.get('model_type'))} has, "
+            f"got {said!r}"
+        )
+    return said
+
+
+def _claims(values: Values, family: Family) -> Values:
+    """Taken out: widths that are not read, as others stand above them; they must agree with those."""
+    claims = {}
+    if family is not _UNKNOWN:
+        read = {family.width, *family.reads}
+        for key in {"qk_rope_head_dim", "rotary_dim"} & values.keys() - read:
+            claims[key] = values.pop(key)
+    if {"partial_rotary_factor", "qk_rope_head_dim"} & values.keys() and "rotary_dim" in values:
+        claims["rotary_dim"] = values.pop("rotary_dim")
+    return claims
+
+
+def _fill(values: Values, family: Family, null: set[str], alone: bool) -> None:
+    """The values of older keys and of the class, where there are none."""
+    for old, new in _SYNONYMS.items():
+        if old in values and old in family.reads:
+            values.setdefault(new, values[old])
+    # Of a dictionary alone, nobody knows which layers it is for.
+    if family is not _UNKNOWN and not (alone and family.layers):
+        if not family.layers:
+            values.setdefault("rope_theta", family.theta)
+        key = family.width or "head_dim"
+        if family.head_dim is not None and key not in null:  # null is the quotient
+            values.setdefault(key, family.head_dim)
+    values.setdefault("partial_rotary_factor", family.partial)
+
+
+def _fill_lengths(values: Values, rope_type: str) -> None:
+    """Where training ended, and how far beyond it the model goes."""
+    if rope_type not in ("yarn", "longrope", "llama3") or "max_position_embeddings" not in values:
+        return
+    longest = values["max_position_embeddings"]
+    original = values.setdefault("original_max_position_embeddings", longest)
+    if rope_type != "llama3" and "factor" not in values:
+        values["factor"] = _number("max_position_embeddings", longest) / _number(
+            "original_max_position_embeddings", original
+        )
+
+
+class _Config(NamedTuple):
+    """The values of one rotation, those of the model's class among them, checked when asked for."""
+
+    values: Values
+    family: Family
+    rope_type: str
+
+    @property
+    def known(self) -> bool:
+        """Whether it is the class of a model that heeds or ignores keys."""
+        return self.family is not _UNKNOWN
+
+    def number(self, key: str, default: float | None = None) -> float:
+        return _number(key, self.values[key] if default is None else self.values.get(key, default))
+
+    def either(self, key: str, default: float) -> float:
+        """The default for 0 too, as transformers has it."""
+        value = self.values.get(key, default)
+        return default if _is_zero(value) else _number(key, value)
+
+    def length(self, key: str, default: float | None = None) -> float:
+        """Of a sequence: an integer of any kind, or a number as some files have it."""
+        value = self.values[key] if default is None else self.values.get(key, default)
+        return _number(key, _index(key, value))
+
+    def switch(self, key: str, default: bool) -> bool:
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise TypeError(f"{key} must be true or false, got {_said(value)}")
+        return value
+
+    @property
+    def alpha(self) -> bool:
+        return self.family.alpha and not _is_zero(self.values.get("alpha", 0))
+
+    @property
+    def theta(self) -> float:
+        return self.number("rope_theta")
+
+    @property
+    def partial(self) -> float:
+        partial = self.number("partial_rotary_factor")
+        if partial > 1.0:
+            raise ValueError(f"partial_rotary_factor must be at most 1, got {partial}")
+        return partial
+
+    @property
+    def widths(self) -> tuple[str, ...]:
+        """The keys of a head's width: the first over all others."""
+        for key in ("qk_rope_head_dim", "head_dim", self.family.width):
+            if key is not None and key in self.values:
+                return (key,)
+        return self.family.quotient
+
+    @property
+    def head_dim(self) -> int:
+        first, *others = (_size(key, self.values[key]) for key in self.widths)
+        return _within(" // ".join(self.widths), first // math.prod(others))
+
+    @property
+    def dim(self) -> int:
+        """The columns that turn."""
+        for key in ("qk_rope_head_dim", "rotary_dim"):
+            if key in self.values:
+                return self._whole(key)
+        head_dim, partial = self.head_dim, self.partial
+        dim = int(head_dim * partial)
+        if dim % 2 or not dim:
+            raise ValueError(
+                f"head_dim and partial_rotary_factor must leave an even number of columns, not 0, "
+                f"got {head_dim} * {partial:g} = {dim}"
+            )
+        return dim
+
+    def _whole(self, key: str) -> int:
+        """A number of columns that is none of a head's."""
+        dim = _within(key, _size(key, self.values[key]))
+        if dim % 2:
+            raise ValueError(f"{key} must be even, columns turn in pairs, got {dim}")
+        if key == "rotary_dim" and "head_dim" in self.values and dim > self.head_dim:
+            raise ValueError(f"rotary_dim must be at most head_dim, {self.head_dim}, got {dim}")
+        return dim
+
+    @property
+    def missing(self) -> list[str]:
+        """What the rotation needs and nothing says."""
+        needed = ["rope_theta", *_REQUIRED.get(self.rope_type, ())]
+        if self.rope_type == "dynamic" and self.alpha:
+            needed = ["rope_theta"]
+        keys = [key for key in needed if key not in self.values]
+        if "rotary_dim" not in self.values and any(key not in self.values for key in self.widths):
+            keys.insert("rope_theta" in keys, "head_dim")
+        return keys
+
+    @property
+    def layout(self) -> Literal["half", "interleaved"]:
+        layout = self.family.layout
+        if "rope_interleave" not in self.values:
+            return layout
+        said: Literal["half", "interleaved"]
+        said = "interleaved" if self.switch("rope_interleave", False) else "half"
+        if not self.family.rope_interleave and said != layout:
+            raise ValueError(
+                f"rope_interleave must be {layout == 'interleaved'} for a model_type whose class "
+                f"does not read it, got {self.values['rope_interleave']}"
+            )
+        return said
+
+    def plain(self) -> Floats:
+        return _plain(self.theta, self.dim)
+
+
+def _number(key: str, value: Any) -> float:
+    if isinstance(value, bool | str | bytes | Sequence | Mapping):
+        raise TypeError(f"{key} must be a number, got {_said(value)}")
+    return _checks.finite(key, value, positive=True)
+
+
+def _size(key: str, value: Any) -> int:
+    if isinstance(value, bool | str | bytes | Sequence | Mapping):
+        raise TypeError(f"{key} must be an integer, got {_said(value)}")
+    return _checks.integer(key, value, least=1)
+
+
+def _index(key: str, value: Any) -> Any:
+    """An integer of any kind as one of Python, all else as it is."""
+    if hasattr(type(value), "__index__") and not isinstance(value, bool):
+        return _checks.integer(key, value, least=1)
+    return value
+
+
+def _within(key: str, width: int) -> int:
+    if not 0 < width <= _WIDEST:
+        raise ValueError(f"{key} must be from 1 to {_WIDEST}, got {_checks.shown(width)}")
+    return width
+
+
+def _is_zero(value: Any) -> bool:
+    return type(value) in (int, float) and value == 0
+
+
+def _said(value: Any) -> str:
+    """Something of a configuration for a message, cut short."""
+    if type(value) is int:
+        return _checks.shown(value)
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # of an integer in it that is too long to print
+        return f"a {type(value).__name__} of long integers"
+
+
+# Where keys must agree with one another, or are not what they seem.
+
+
+def _check(config: _Config, beside: Values, claims: Values, layer_type: str | None) -> None:
+    _check_missing(config, beside)
+    for key, value in claims.items():
+        if _size(key, value) != config.dim:
+            raise ValueError(
+                f"{key} must be what other keys leave of a head, {config.dim}, got {_said(value)}"
+            )
+    for old, new in _SYNONYMS.items():
+        if old in config.values and config.number(new) != config.number(old):
+            raise ValueError(
+                f"{old} must be {new}, {config.number(new):g}, got {_said(config.values[old])}"
+            )
+    for key, used in _beside_used(config, layer_type).items():
+        if key in beside and _number(key, beside[key]) != used:
+            raise ValueError(
+                f"{key} must be what is read in its place, {used:g}, got {_said(beside[key])}"
+            )
+    _check_class(config, beside)
+    if "seq_len" in config.values:
+        config.length("seq_len")
+    _check_layers(config, beside)
+
+
+def _beside_used(config: _Config, layer_type: str | None) -> dict[str, float]:
+    """Keys that the class does not read where they stand, and what it takes instead."""
+    keys = {"rope_theta": config.theta, "partial_rotary_factor": config.partial}
+    family = config.family
+    used = {key: value for key, value in keys.items() if key in family.unread}
+    if "head_dim" in family.unread and config.widths != ("head_dim",):
+        used["head_dim"] = config.head_dim
+    if family.nested:
+        layer = family.layers.get(layer_type or "", Layer())
+        used |= {"partial_rotary_factor": config.partial, layer.theta_key or "": config.theta}
+    return used
+
+
+def _check_class(config: _Config, beside: Values) -> None:
+    """What the class of a known model does not read, though others do."""
+    if not config.known:
+        return
+    name = _said(config.values.get("model_type"))
+    strange = [key for key in config.family.deaf if key in beside]
+    if not config.family.mscales:
+        strange += [key for key in ("short_mscale", "long_mscale") if key in config.values]
+    if not config.family.alpha and config.rope_type == "dynamic" and "alpha" in config.values:
+        strange += ["alpha"]
+    if strange:
+        raise ValueError(
+            f"{strange[0]} must be left out for model_type {name}, whose class does not read it"
+        )
+    _check_partial(config, name)
+
+
+def _check_missing(config: _Config, beside: Values) -> None:
+    missing = config.missing
+    if not missing:
+        return
+    text = f"config must have {', '.join(missing)} for rope_type {config.rope_type!r}"
+    arguments = [f"{key}=" for key in missing if key in _ARGUMENTS]
+    if arguments:
+        text += f", or give {', '.join(arguments)}"
+    parts = [key for key in _mappings(beside) if str(key).endswith("_config")]
+    if parts:
+        text += f"; it may be in {', '.join(_said(key) for key in parts[:3])}"
+    raise ValueError(text)
+
+
+def _check_partial(config: _Config, name: str) -> None:
+    """Many classes turn whole heads whatever the factor is, or fail."""
+    latent = config.family.width == "qk_rope_head_dim"
+    if latent != config.family.part or config.rope_type in ("axial", "proportional"):
+        return
+    if config.partial != 1.0:
+        raise ValueError(
+            f"partial_rotary_factor must be 1 for model_type {name}, got {config.partial}"
+        )
+
+
+def _check_layers(config: _Config, beside: Values) -> None:
+    """Lists with an entry for each layer must say the same of all that turn."""
+    thetas = beside.get("layer_rope_theta", [])
+    if not isinstance(thetas, list) or any(
+        not _is_zero(theta) and _number("layer_rope_theta", theta) != config.theta
+        for theta in thetas
+    ):
+        raise ValueError(
+            f"layer_rope_theta must be rope_theta, {config.theta}, or 0 in every layer, "
+            f"got {_said(thetas)}"
+        )
+    scaled, count = beside.get("rope_scaling_layers"), beside.get("num_hidden_layers")
+    if scaled is None or config.rope_type == "default":
+        return
+    if (
+        not isinstance(scaled, list)
+        or not _same(len(scaled), count)
+        or any(not _same(layer, i) for i, layer in enumerate(scaled))
+    ):
+        raise ValueError(f"rope_scaling_layers must be all layers, got {_said(scaled)}")
+
+
+# What turns.
+
+
+def _rope(config: _Config) -> Rope:
+    rope = _FORMULAS[config.rope_type](config)
+    if rope.axes is None:
+        rope = rope._replace(axes=_axes(config, rope.dim // 2))
+    if config.family.backwards:
+        frequencies = config.plain() if rope.frequencies is None else rope.frequencies
+        rope = rope._replace(base=None, frequencies=-frequencies)
+    numbers = [
+        rope.base or 0.0,
+        rope.attention,
+        *(() if rope.frequencies is None else rope.frequencies),
+    ]
+    if not np.isfinite(numbers).all():
+        keys = [key for key in _SCALING if key in config.values]
+        raise ValueError(
+            f"{', '.join(keys)} must leave finite frequencies and attention for rope_type "
+            f"{config.rope_type!r}, got {', '.join(_said(config.values[key]) for key in keys)}"
+        )
+    return rope._replace(layout=config.layout)
+
+
+def _plain(base: float, dim: int) -> Floats:
+    """``base ** (-2 * i / dim)``."""
+    return _frequencies.radians(base, dim // 2)
+
+
+def _blend(config: _Config, kept: Floats) -> Floats:
+    """theta where `kept` is 1, theta / factor where it is 0."""
+    theta = config.plain()
+    return theta / config.number("factor") * (1.0 - kept) + theta * kept
+
+
+def _default(config: _Config) -> Rope:
+    return Rope(config.dim, config.theta)
+
+
+def _linear(config: _Config) -> Rope:
+    return Rope(config.dim, frequencies=config.plain() / config.number("factor"))
+
+
+def _dynamic(config: _Config) -> Rope:
+    """NTK-aware: a base for the length of the sequence, beyond that of the training.
+
+    Hunyuan's is stretched by `alpha`, whatever the length is.
+    """
+    dim = config.dim
+    if config.alpha:
+        stretch = config.number("alpha")
+    else:
+        factor, trained = config.number("factor"), config.length("max_position_embeddings")
+        length = max(config.length("seq_len", trained), trained)
+        stretch = 1.0 + factor * (length - trained) / trained
+    # the only pair of two columns turns by 1 whatever the base is
+    exponent = dim / (dim - 2) if dim > 2 else 0.0
+    return Rope(dim, config.theta * float(np.float64(stretch) ** exponent))
+
+
+def _yarn(config: _Config) -> Rope:
+    """Peng et al., "YaRN" (arXiv:2309.00071): a ramp over the pairs' numbers."""
+    dim, factor = config.dim, config.number("factor")
+    trained = config.length("original_max_position_embeddings")
+    if config.theta <= 1.0:
+        raise ValueError(f"rope_theta must be above 1 for rope_type 'yarn', got {config.theta}")
+
+    def pair(key: str, default: float) -> float:
+        """The pair, of as many as there would be, that turns so often in the training's length."""
+        turns = trained / (2.0 * math.pi * config.either(key, default))
+        if not 0.0 < turns < math.inf:
+            raise ValueError(f"{key} must leave a finite number of turns, got {config.values[key]}")
+        return dim * math.log(turns) / (2.0 * math.log(config.theta))
+
+    low, high = pair("beta_fast", 32.0), pair("beta_slow", 1.0)
+    if config.switch("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0.0), min(high, dim - 1.0)
+    if low == high:
+        high += 0.001
+    kept = 1.0 - np.clip((np.arange(dim // 2) - low) / (high - low), 0.0, 1.0)
+    return Rope(dim, frequencies=_blend(config, kept), attention=_yarn_attention(config, factor))
+
+
+def _yarn_attention(config: _Config, factor: float) -> float:
+    """An explicit one, or the paper's; DeepSeek's two scales divide, so equal ones cancel."""
+    if "attention_factor" in config.values:
+        return config.number("attention_factor")
+
+    def scale(mscale: float) -> float:
+        return 1.0 if factor <= 1.0 else 0.1 * mscale * math.log(factor) + 1.0
+
+    one, all_dim = (config.values.get(key, 0) for key in ("mscale", "mscale_all_dim"))
+    if _is_zero(one) or _is_zero(all_dim):
+        return scale(1.0)
+    return scale(config.number("mscale")) / scale(config.number("mscale_all_dim"))
+
+
+def _longrope(config: _Config) -> Rope:
+    """Ding et al., "LongRoPE" (arXiv:2402.13753): a divisor for each pair."""
+    dim, factor = config.dim, config.number("factor")
+    trained = config.length("original_max_position_embeddings")
+    long = config.length("seq_len", trained) > trained
+    if long and config.family.mscales:
+        raise ValueError(
+            f"seq_len must be at most {trained:g} for model_type "
+            f"{_said(config.values['model_type'])}, whose class has no frequencies beyond"
+        )
+    key = "long_factor" if long else "short_factor"
+    divisors = _divisors(key, config.values[key], dim // 2)
+    attention = 1.0
+    if factor > 1.0 and trained > 1.0:
+        attention = math.sqrt(1.0 + math.log(factor) / math.log(trained))
+    attention = config.number("attention_factor", attention)
+    # as in Phi-3.5-MoE
+    attention = config.number("long_mscale" if long else "short_mscale", attention)
+    return Rope(dim, frequencies=config.plain() / divisors, attention=attention)
+
+
+def _divisors(key: str, values: Any, count: int) -> Floats:
+    given = _listed(key, values)
+    if len(given) != count:
+        raise ValueError(f"{key} must be {count} positive numbers, got {len(given)} of them")
+    return np.array([_number(key, value) for value in given])
+
+
+def _listed(key: str, values: Any) -> Sequence[Any]:
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        values = values.tolist()
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"{key} must be a list of numbers, got {_said(values)}")
+    return values
+
+
+def _llama3(config: _Config) -> Rope:
+    """Llama 3.1: a ramp over the turns that a pair makes in the training's length.
+
+    Where it has no length, as in Llama 4, the ramp is a step.
+    """
+    low, high = config.number("low_freq_factor"), config.number("high_freq_factor")
+    turns = config.length("original_max_position_embeddings") * config.plain() / (2.0 * math.pi)
+    if low < high:
+        kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    else:
+        kept = np.where(turns < low, 0.0, 1.0)
+    return Rope(config.dim, frequencies=_blend(config, kept))
+
+
+def _proportional(config: _Config) -> Rope:
+    """As Gemma: the first pairs of the whole head's schedule turn, the others stand still."""
+    dim = config.head_dim
+    if dim % 2:
+        raise ValueError(f"head_dim must be even, columns turn in pairs, got {dim}")
+    theta = _plain(config.theta, dim) / config.number("factor", 1.0)
+    theta[int(config.partial * dim // 2) :] = 0.0
+    return Rope(dim, frequencies=theta)
+
+
+def _axial(config: _Config) -> Rope:
+    """As in vision models: the axes of a picture, or of frames of it, turn some pairs each."""
+    dim, theta = config.head_dim, config.theta
+    if config.family.axes == "frames, rows, columns":
+        return _frames(dim, theta)
+    if dim % 4:
+        raise ValueError(f"head_dim must be a multiple of 4 for rope_type 'axial', got {dim}")
+    each = dim // 4
+    frequencies = np.tile(_plain(theta, dim // 2), 2)
+    axes = (0,) * each + (1,) * each
+    if config.family.axes == "columns, rows":
+        axes = axes[::-1]
+    elif config.family.axes == "column, row, column, ...":
+        frequencies, axes = frequencies.reshape(2, each).T.ravel(), (1, 0) * each
+    elif config.family.axes == "rows of even pairs, columns of odd":
+        frequencies = _plain(theta, dim).reshape(each, 2).T.ravel()
+    return Rope(dim, frequencies=frequencies, axes=axes)
+
+
+def _frames(head_dim: int, theta: float) -> Rope:
+    each = head_dim // 6
+    if not each:
+        raise ValueError(f"head_dim must be at least 6 for three axes, got {head_dim}")
+    axes = (0,) * each + (1,) * each + (2,) * each
+    return Rope(6 * each, frequencies=np.tile(_plain(theta, 2 * each), 3), axes=axes)
+
+
+def _axes(config: _Config, pairs: int) -> tuple[int, ...] | None:
+    """Which row of positions turns each pair: time, height or width, as in Qwen2-VL and Qwen3-VL."""
+    order = config.family.axes
+    if order == "row, column, row, ...":
+        return tuple(i % 2 for i in range(pairs))
+    said = [key for key in ("mrope_interleaved", "interleaved") if key in config.values]
+    turns = [config.switch(key, False) for key in said]
+    if "mrope_section" not in config.values and any(turns) and order == "none":
+        raise ValueError(f"{said[turns.index(True)]} must come with mrope_section, got True")
+    if not config.known and "mrope_section" in config.values:
+        order = "turns" if any(turns) else "blocks"
+    elif any(turn != (order == "turns") for turn in turns) and order != "none":
+        raise ValueError(f"{said[0]} must be {order == 'turns'} for this model_type")
+    if order == "none":
+        if "mrope_section" in config.values:
+            raise ValueError(
+                f"mrope_section must be None for model_type "
+                f"{_said(config.values['model_type'])}, whose class does not turn by it"
+            )
+        return None
+    return _by_sections(config, pairs, order)
+
+
+def _by_sections(config: _Config, pairs: int, order: str) -> tuple[int, ...]:
+    given = config.values.get("mrope_section", config.family.sections)
+    listed = _listed("mrope_section", given)
+    if len(listed) > _MOST_SECTIONS or (len(listed) != 3 and (config.known or order == "turns")):
+        raise ValueError(f"mrope_section must be 3 lengths, got {len(listed)} of them")
+    sections = [_section(length) for length in listed]
+    # Those of the class may be of a wider head: the last of them turn nothing.
+    own = order == "turns" and "mrope_section" not in config.values
+    if sum(sections) != pairs and not own:
+        raise ValueError(
+            f"mrope_section must be lengths whose sum is {pairs}, the number of pairs, "
+            f"got {_said(given)}"
+        )
+    if order == "blocks":
+        return tuple(axis for axis, length in enumerate(sections) for _ in range(length))
+    if order == "turns, then time":
+        height, width, time = sections
+        if height != width:
+            raise ValueError(f"mrope_section must be as long for height as for width, got {given}")
+        return (1, 2) * height + (0,) * time
+    # Pairs take turns, as long as a section has pairs left; all others belong to time.
+    axes = [0] * pairs
+    for axis in (1, 2):
+        for pair in range(axis, min(3 * sections[axis], pairs), 3):
+            axes[pair] = axis
+    return tuple(axes)
+
+
+def _section(length: Any) -> int:
+    if isinstance(length, bool | str | bytes | Sequence | Mapping):
+        raise TypeError(f"mrope_section must be integers, got {_said(length)}")
+    return _checks.integer("mrope_section", length, least=0)
+
+
+_FORMULAS: dict[str, Callable[[_Config], Rope]] = {
+    "default": _default,
+    "linear": _linear,
+    "dynamic": _dynamic,
+    "yarn": _yarn,
+    "longrope": _longrope,
+    "llama3": _llama3,
+    "proportional": _proportional,
+    "axial": _axial,
+}
+_REQUIRED = {
+    "linear": ("factor",),
+    "dynamic": ("factor", "max_position_embeddings"),
+    "yarn": ("factor", "original_max_position_embeddings"),
+    "longrope": ("factor", "original_max_position_embeddings", "short_factor", "long_factor"),
+    "llama3": (
+        "factor",
+        "original_max_position_embeddings",
+        "low_freq_factor",
+        "high_freq_factor",
+    ),
+}
+_SCALING = (
+    "rope_theta",
+    "factor",
+    "alpha",
+    "attention_factor",
+    "mscale",
+    "mscale_all_dim",
+    "seq_len",
+)
+# What `Rotary.from_config` takes as arguments too.
+_ARGUMENTS = ("head_dim", "max_position_embeddings", "rope_theta")
