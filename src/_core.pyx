@@ -366,12 +366,12 @@ cdef const double *data_of(encoder, Py_ssize_t item) noexcept:
 
 
 # Room for an anchor's row and four spilled rows; for a tile of at most `rows`, for `runs`, if any.
-cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t rows, Py_ssize_t runs, size_t itemsize,
-                 encoder, bint streams) except -1:
+cdef int prepare(Workspace *space, Encoder *e, Py_ssize_t n, Py_ssize_t rows, Py_ssize_t runs,
+                 size_t itemsize, encoder, bint streams) except -1:
     cdef size_t anchor, spill, tile
     cdef char *aligned
     runs = min(runs, <Py_ssize_t> WINDOW)
-    e.n = frequencies_of(encoder)
+    e.n = n
     e.turns = data_of(encoder, 0)
     e.table = data_of(encoder, 1)
     e.offsets = data_of(encoder, 2)
@@ -454,18 +454,21 @@ cdef Arrays arrays_of(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double st
 cdef int write(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
                cnp.ndarray positions, cnp.ndarray mask, encoder, bint stream,
                double scale) except -1:
-    cdef Arrays arrays
-    cdef Target target
+    cdef Py_ssize_t n = frequencies_of(encoder)
     check_sums(out, x, ids, positions, mask)
-    if cnp.PyArray_DIM(out, 2) != 2 * frequencies_of(encoder):
-        refuse("encoder")
-    arrays = arrays_of(out, x, ids, start, positions, mask)
-    target = target_of(out, x, &arrays, stream, scale)
-    return write_to(out, &arrays, &target, encoder)
+    return write_checked(out, x, ids, start, positions, mask, encoder, n, stream, scale)
 
 
-cdef int write_to(cnp.ndarray out, const Arrays *arrays, const Target *target,
-                  encoder) except -1:
+cdef int write_checked(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
+                       cnp.ndarray positions, cnp.ndarray mask, encoder, Py_ssize_t n,
+                       bint stream, double scale) except -1:
+    cdef Arrays arrays = arrays_of(out, x, ids, start, positions, mask)
+    cdef Target target = target_of(out, x, &arrays, stream, scale)
+    return write_to(out, &arrays, &target, encoder, n)
+
+
+cdef int write_to(cnp.ndarray out, const Arrays *arrays, const Target *target, encoder,
+                  Py_ssize_t n) except -1:
     # halves are added to in float, and rounded from double
     cdef bint single = (cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32
                         or (target.format != NATIVE and target.adds))
@@ -476,7 +479,9 @@ cdef int write_to(cnp.ndarray out, const Arrays *arrays, const Target *target,
     cdef bint runs = arrays.ids.data is not NULL or arrays.mask.data is not NULL or (
         arrays.positions.data is not NULL
         and (not tiles or arrays.positions.item_stride != 0))
-    prepare(&space, &e, rows if tiles and not runs else 0, items * rows if runs else 0,
+    if arrays.out.width != 2 * n:
+        refuse("encoder")
+    prepare(&space, &e, n, rows if tiles and not runs else 0, items * rows if runs else 0,
             sizeof(float) if single else sizeof(double), encoder, target.streams)
     if cnp.PyArray_NBYTES(out) <= TINY:
         write_all(single, arrays, &e, target, &space)
@@ -587,6 +592,7 @@ def add_at_once(out, x, start, scale, workers, encoder):
     cdef double near
     cdef int overflow = 0
     cdef long long begin
+    cdef Py_ssize_t n
     if not (cnp.PyArray_CheckExact(out) and cnp.PyArray_CheckExact(x) and PyLong_CheckExact(start)
             and PyFloat_CheckExact(scale) and scale == scale and PyLong_CheckExact(workers)
             and workers == 1):
@@ -596,17 +602,19 @@ def add_at_once(out, x, start, scale, workers, encoder):
             and cnp.PyArray_TYPE(to) == cnp.PyArray_TYPE(source)
             and cnp.PyArray_TYPE(to) in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64)
             and cnp.PyArray_ISCARRAY(to) and cnp.PyArray_ISCARRAY_RO(source)
-            and cnp.PyArray_DIM(to, 2) == 2 * frequencies_of(encoder)
             and cnp.PyArray_SAMESHAPE(to, source)):
         return False
     first, other, size = cnp.PyArray_BYTES(to), cnp.PyArray_BYTES(source), cnp.PyArray_NBYTES(to)
     if not (0 < size <= SMALL
             and (first == other or first + size <= other or other + size <= first)):
         return False
+    n = frequencies_of(encoder)
+    if cnp.PyArray_DIM(to, 2) != 2 * n:
+        return False
     # No call of this size reaches a position out of bounds from here.
     near = <double> <object> PyTuple_GET_ITEM(encoder, 3) - SMALL / 8
     begin = PyLong_AsLongLongAndOverflow(start, &overflow)
     if overflow or not -near <= begin <= near:
         return False
-    write(to, source, None, begin, None, None, encoder, False, scale)
+    write_checked(to, source, None, begin, None, None, encoder, n, False, scale)
     return True

@@ -100,11 +100,9 @@ def tables(cnp.ndarray cosines not None, cnp.ndarray sines not None, double star
     cdef Target target
     check_out("sines", sines)
     check_sums(cosines, sines, None, positions, None)
-    if cnp.PyArray_DIM(cosines, 2) != 2 * frequencies_of(encoder):
-        refuse("encoder")
     arrays = arrays_of(cosines, sines, None, start, positions, None)
     target = target_of(cosines, sines, &arrays, False, 1.0)
     target.adds = False
     target.parts = True
     target.paired = paired
-    write_to(cosines, &arrays, &target, encoder)
+    write_to(cosines, &arrays, &target, encoder, frequencies_of(encoder))

@@ -317,7 +317,7 @@ def positions(
         own = own.astype(np.float64)
     if own.size:
         # As Python numbers: in float64 an integer just beyond the limit would round to it.
-        extremes = [np.min(own), np.max(own)]
+        extremes = [own.min(), own.max()]
         extremes += _rounded_integers(name, values, own)
         for extreme in extremes:
             number = extreme.item() if isinstance(extreme, np.generic) else extreme
@@ -446,6 +446,8 @@ def spread(name: str, values: Array, rows: tuple[int, ...]) -> Array:
 
 def rounded(number: float | np.floating[Any], dtype: np.dtype[Any]) -> float:
     """A real number, rounded once to the dtype, as a float."""
+    if type(number) is float and number.is_integer() and -(2**24) <= number <= 2**24:
+        return number  # exact in either dtype
     with np.errstate(all="ignore"):
         result = float(dtype.type(number))
     return math.nan if math.isnan(result) else result  # one NaN for all, see _halves.h
