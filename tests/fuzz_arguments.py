@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 import posenc
-from posenc import _rope, grid
+from posenc import _rope_config, grid
 
 Array = npt.NDArray[Any]
 
@@ -1027,7 +1027,7 @@ def _spoil_names(call: Call, rng: random.Random) -> None:
 def _vocabulary() -> list[str]:
     """The words of a configuration, as the source has them."""
     return sorted(
-        {*re.findall(r'"([a-z_0-9]{3,})"', inspect.getsource(_rope)), "text_config", "type"}
+        {*re.findall(r'"([a-z_0-9]{3,})"', inspect.getsource(_rope_config)), "text_config", "type"}
     )
 
 
