@@ -615,6 +615,7 @@ FULL_YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings
         ({"rope_parameters": {"a" * 10**6: 1}}, "config"),
         ({"rope_" + "a" * 10**6: 1}, "config"),
         ({"model_type": ["llama"]}, "model_type"),
+        ({"model_type": 10**5000, "text_config": {"head_dim": 0, "rope_theta": 1e4}}, "head_dim"),
         ({"rope_interleave": "yes"}, "rope_interleave"),
         ({"layer_types": 5, "per_layer_config": 5, "rope_theta": {}}, "rope_theta"),
     ],

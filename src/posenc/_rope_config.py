@@ -186,7 +186,8 @@ def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
     """Of a model of several parts the one for text: its values, and the keys that are null."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
-        name = f"{config.get('model_type')}_text"
+        name = config.get("model_type")
+        name = f"{name}_text" if isinstance(name, str) else ""
         own = {"model_type": name} if name in FAMILIES else {}
         config = {**own, **text}
     values = {key: value for key, value in config.items() if value is not None}
