@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -615,6 +616,7 @@ FULL_YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings
         ({"rope_parameters": {"a" * 10**6: 1}}, "config"),
         ({"rope_" + "a" * 10**6: 1}, "config"),
         ({"model_type": ["llama"]}, "model_type"),
+        ({"model_type": 10**5000, "text_config": {"head_dim": 0, "rope_theta": 1e4}}, "head_dim"),
         ({"rope_interleave": "yes"}, "rope_interleave"),
         ({"layer_types": 5, "per_layer_config": 5, "rope_theta": {}}, "rope_theta"),
     ],
@@ -636,3 +638,16 @@ def test_lengths_are_integers_of_any_kind(integer: Any) -> None:
     assert yarn == from_config({**YARN, "factor": 4.0}, head_dim=8)
     with pytest.raises(ValueError, match="seq_len must be at least 1, got -1"):
         from_config({"rope_theta": 1e4}, head_dim=8, seq_len=-1)
+
+
+@pytest.mark.parametrize("length", [10186, 70000, 131072, 999983])
+def test_logarithms_and_powers_are_those_of_every_machine(length: int) -> None:
+    """libm's end in other bits where the processor fuses multiplications and additions."""
+    config = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 3.0}
+    rotary = from_config(config, head_dim=64, max_position_embeddings=4096, seq_len=length)
+    stretch, exponent = 1.0 + 3.0 * (length - 4096) / 4096, 64 / 62
+    with mpmath.workdps(60):
+        assert rotary.base == 1e4 * float(mpmath.mpf(stretch) ** mpmath.mpf(exponent))
+        factor = length / 4096
+        yarn = from_config({**YARN, "factor": factor}, head_dim=64)
+        assert yarn.attention == 0.1 * float(mpmath.log(mpmath.mpf(factor))) + 1.0

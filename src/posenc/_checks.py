@@ -24,7 +24,8 @@ MOST_COLUMNS = 1 << 16
 def shown(value: Any) -> str:
     """A value for a message, of bounded length, whatever it is."""
     if isinstance(value, np.ndarray):
-        return f"an array of shape {np.shape(value)} and dtype {value.dtype}"
+        shape, dtype = np.ndarray.view(value, np.ndarray).shape, value.dtype
+        return f"an array of shape {shown(shape)} and dtype {shown(dtype)}"
     if isinstance(value, int) and not isinstance(value, bool):
         value = operator.index(value)
         if value.bit_length() > 256:  # Python refuses to print thousands of digits

@@ -106,6 +106,17 @@ def radians(base: float, count: int) -> npt.NDArray[np.float64]:
     return result
 
 
+def logarithm(number: float) -> float:
+    """The double nearest to the natural logarithm of a positive number: without libm."""
+    return float(_EXACT.copy().ln(decimal.Decimal.from_float(number)))
+
+
+def power(number: float, exponent: float) -> float:
+    """The double nearest to a power of a positive number: without libm."""
+    exact = decimal.Decimal.from_float
+    return float(_EXACT.copy().power(exact(number), exact(exponent)))
+
+
 def part(schedule: Schedule, columns: npt.NDArray[np.intp]) -> Schedule:
     """The schedule of some of its frequencies."""
     turns, table, limit = schedule

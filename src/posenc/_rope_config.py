@@ -7,7 +7,6 @@ theta_i and theta_i / factor by a ramp.
 """
 
 import math
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _checks, _frequencies
+from ._checks import shown
+from ._frequencies import logarithm, power
 from ._rope_models import FAMILIES, REFUSED, Family, Layer
 
 Floats = npt.NDArray[np.float64]
@@ -153,7 +154,7 @@ def _strange(key: Any) -> str:
     why = "what it does to the rotation is not known here"
     if key == "attn_factor":
         why = "transformers ignores it, others multiply by it; attention_factor is read by all"
-    return f"config must be without {_said(key)}: {why}"
+    return f"config must be without {shown(key)}: {why}"
 
 
 # How they are read.
@@ -163,7 +164,7 @@ def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "
     beside, null = _text(config)
     name = beside.get("model_type", "")
     if not isinstance(name, str):
-        raise TypeError(f"model_type must be a string, got {_said(name)}")
+        raise TypeError(f"model_type must be a string, got {shown(name)}")
     if name in REFUSED:
         raise ValueError(f"model_type {name!r} turns as no Rotary does: {REFUSED[name]}")
     family = FAMILIES.get(name, _UNKNOWN)
@@ -186,7 +187,8 @@ def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
     """Of a model of several parts the one for text: its values, and the keys that are null."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
-        name = f"{config.get('model_type')}_text"
+        name = config.get("model_type")
+        name = f"{name}_text" if isinstance(name, str) else ""
         own = {"model_type": name} if name in FAMILIES else {}
         config = {**own, **text}
     values = {key: value for key, value in config.items() if value is not None}
@@ -216,7 +218,7 @@ def _parameters(config: Values, family: Family, layer_type: str | None) -> Value
         if not isinstance(types, list | tuple) or layer_type not in types:
             raise ValueError(
                 f"layer_type must be None where no layer has parameters of its own, "
-                f"got {_said(layer_type)}"
+                f"got {shown(layer_type)}"
             )
     return None if rope is None else {k: v for k, v in rope.items() if v is not None}
 
@@ -224,7 +226,7 @@ def _parameters(config: Values, family: Family, layer_type: str | None) -> Value
 def _dictionary(config: Values, key: str) -> Values:
     value = config.get(key, {})
     if not isinstance(value, Mapping):
-        raise TypeError(f"{key} must be a mapping, got {_said(value)}")
+        raise TypeError(f"{key} must be a mapping, got {shown(value)}")
     return dict(value)
 
 
@@ -237,14 +239,14 @@ def _both(parameters: Values, scaling: Values) -> Values:
     nested = _mappings({**parameters, **scaling})
     if nested:
         raise ValueError(
-            f"rope_scaling must be None where rope_parameters are, for {_said(nested[0])}"
+            f"rope_scaling must be None where rope_parameters are, for {shown(nested[0])}"
         )
     kept = {key: value for key, value in parameters.items() if key not in _OF_TYPES}
     for key in kept.keys() & scaling.keys():
         if not _same(kept[key], scaling[key]):
             raise ValueError(
                 f"rope_scaling and rope_parameters must agree on {key}, "
-                f"got {_said(scaling[key])} and {_said(kept[key])}"
+                f"got {shown(scaling[key])} and {shown(kept[key])}"
             )
     return kept | scaling
 
@@ -262,9 +264,9 @@ def _of_layer(rope: Values, layers: Iterable[Any], layer_type: str | None) -> Va
     """One of the dictionaries for several layer types."""
     for key, value in rope.items():
         if value is not None and key not in (*layers, "rope_type", "type"):
-            raise ValueError(f"rope_parameters must have layer types alone, got {_said(key)}")
+            raise ValueError(f"rope_parameters must have layer types alone, got {shown(key)}")
     if layer_type in rope and rope[layer_type] is None:
-        raise ValueError(f"layer_type must be one with a rotation, got {_said(layer_type)}")
+        raise ValueError(f"layer_type must be one with a rotation, got {shown(layer_type)}")
     chosen: Mapping[str, Any] = rope[_layer(layers, layer_type)]
     return _one_layer({key: value for key, value in chosen.items() if value is not None})
 
@@ -272,8 +274,8 @@ def _of_layer(rope: Values, layers: Iterable[Any], layer_type: str | None) -> Va
 def _layer(layers: Iterable[Any], layer_type: str | None) -> str:
     names = list(layers)
     if not isinstance(layer_type, str) or layer_type not in names:
-        listed = ", ".join(_said(name).strip("'") for name in names[:4])
-        raise ValueError(f"layer_type must be one of {listed}, got {_said(layer_type)}")
+        listed = ", ".join(shown(name).strip("'") for name in names[:4])
+        raise ValueError(f"layer_type must be one of {listed}, got {shown(layer_type)}")
     return layer_type
 
 
@@ -284,12 +286,12 @@ def _of_several(
     layers = _mappings(parameters)
     if parameters and not layers:
         raise ValueError(
-            f"rope_parameters must have {', '.join(family.layers)}, got {_said(parameters)}"
+            f"rope_parameters must have {', '.join(family.layers)}, got {shown(parameters)}"
         )
     if scaling and (_mappings(scaling) or not any(of.scaled for of in family.layers.values())):
-        raise ValueError(f"rope_scaling must be in rope_parameters, got {_said(scaling)}")
+        raise ValueError(f"rope_scaling must be in rope_parameters, got {shown(scaling)}")
     if scaling and layers and not family.updates:
-        raise ValueError(f"rope_scaling must be in rope_parameters, got {_said(scaling)}")
+        raise ValueError(f"rope_scaling must be in rope_parameters, got {shown(scaling)}")
     name = _layer(layers or family.layers, layer_type)
     layer = family.layers.get(name, Layer())
     if layers:
@@ -319,7 +321,7 @@ def _one_layer(rope: Values) -> Values:
     if "truncate" in rope:
         raise ValueError(
             f"truncate must be left out of the parameters of one layer type, where transformers "
-            f"does not read it, got {_said(rope['truncate'])}"
+            f"does not read it, got {shown(rope['truncate'])}"
         )
     return rope
 
@@ -347,7 +349,7 @@ def _at(layers: Mapping[Any, Any], types: Sequence[Any], layer_type: str) -> lis
 
 def _widths(values: Any) -> Values:
     if not isinstance(values, Mapping):
-        raise TypeError(f"per_layer_config must have mappings, got {_said(values)}")
+        raise TypeError(f"per_layer_config must have mappings, got {shown(values)}")
     return {key: values[key] for key in ("head_dim", "qk_rope_head_dim") if key in values}
 
 
@@ -364,7 +366,7 @@ def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
         if key in rope and not _same(values.get(key, rope[key]), rope[key]):
             raise ValueError(
                 f"{key} must be the same in the rope parameters and beside them, "
-                f"got {_said(rope[key])} and {_said(values[key])}"
+                f"got {shown(rope[key])} and {shown(values[key])}"
             )
         longest = values.get("max_position_embeddings")
         values |= rope
@@ -380,7 +382,7 @@ def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
 def _rope_type(values: Values, family: Family) -> str:
     said = values.get("rope_type", values.get("type", "default"))
     if not isinstance(said, str) or said not in (*_FORMULAS, *family.longrope, "mrope"):
-        raise ValueError(f"rope_type must be one of {', '.join(_FORMULAS)}, got {_said(said)}")
+        raise ValueError(f"rope_type must be one of {', '.join(_FORMULAS)}, got {shown(said)}")
     if said in family.longrope:
         return "longrope"
     if said == "mrope":  # what Qwen2-VL's first files say
@@ -390,7 +392,7 @@ def _rope_type(values: Values, family: Family) -> str:
     types = family.only or _FORMULAS
     if said not in types or (said == "axial" and not family.only and family is not _UNKNOWN):
         raise ValueError(
-            f"rope_type must be one that model_type {_said(values.get('model_type'))} has, "
+            f"rope_type must be one that model_type {shown(values.get('model_type'))} has, "
             f"got {said!r}"
         )
     return said
@@ -463,7 +465,7 @@ class _Config(NamedTuple):
     def switch(self, key: str, default: bool) -> bool:
         value = self.values.get(key, default)
         if not isinstance(value, bool):
-            raise TypeError(f"{key} must be true or false, got {_said(value)}")
+            raise TypeError(f"{key} must be true or false, got {shown(value)}")
         return value
 
     @property
@@ -549,13 +551,13 @@ class _Config(NamedTuple):
 
 def _number(key: str, value: Any) -> float:
     if isinstance(value, bool | str | bytes | Sequence | Mapping):
-        raise TypeError(f"{key} must be a number, got {_said(value)}")
+        raise TypeError(f"{key} must be a number, got {shown(value)}")
     return _checks.finite(key, value, positive=True)
 
 
 def _size(key: str, value: Any) -> int:
     if isinstance(value, bool | str | bytes | Sequence | Mapping):
-        raise TypeError(f"{key} must be an integer, got {_said(value)}")
+        raise TypeError(f"{key} must be an integer, got {shown(value)}")
     return _checks.integer(key, value, least=1)
 
 
@@ -568,22 +570,12 @@ def _index(key: str, value: Any) -> Any:
 
 def _within(key: str, width: int) -> int:
     if not 0 < width <= _WIDEST:
-        raise ValueError(f"{key} must be from 1 to {_WIDEST}, got {_checks.shown(width)}")
+        raise ValueError(f"{key} must be from 1 to {_WIDEST}, got {shown(width)}")
     return width
 
 
 def _is_zero(value: Any) -> bool:
     return type(value) in (int, float) and value == 0
-
-
-def _said(value: Any) -> str:
-    """Something of a configuration for a message, cut short."""
-    if type(value) is int:
-        return _checks.shown(value)
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # of an integer in it that is too long to print
-        return f"a {type(value).__name__} of long integers"
 
 
 # Where keys must agree with one another, or are not what they seem.
@@ -594,17 +586,17 @@ def _check(config: _Config, beside: Values, claims: Values, layer_type: str | No
     for key, value in claims.items():
         if _size(key, value) != config.dim:
             raise ValueError(
-                f"{key} must be what other keys leave of a head, {config.dim}, got {_said(value)}"
+                f"{key} must be what other keys leave of a head, {config.dim}, got {shown(value)}"
             )
     for old, new in _SYNONYMS.items():
         if old in config.values and config.number(new) != config.number(old):
             raise ValueError(
-                f"{old} must be {new}, {config.number(new):g}, got {_said(config.values[old])}"
+                f"{old} must be {new}, {config.number(new):g}, got {shown(config.values[old])}"
             )
     for key, used in _beside_used(config, layer_type).items():
         if key in beside and _number(key, beside[key]) != used:
             raise ValueError(
-                f"{key} must be what is read in its place, {used:g}, got {_said(beside[key])}"
+                f"{key} must be what is read in its place, {used:g}, got {shown(beside[key])}"
             )
     _check_class(config, beside)
     if "seq_len" in config.values:
@@ -629,7 +621,7 @@ def _check_class(config: _Config, beside: Values) -> None:
     """What the class of a known model does not read, though others do."""
     if not config.known:
         return
-    name = _said(config.values.get("model_type"))
+    name = shown(config.values.get("model_type"))
     strange = [key for key in config.family.deaf if key in beside]
     if not config.family.mscales:
         strange += [key for key in ("short_mscale", "long_mscale") if key in config.values]
@@ -652,7 +644,7 @@ def _check_missing(config: _Config, beside: Values) -> None:
         text += f", or give {', '.join(arguments)}"
     parts = [key for key in _mappings(beside) if str(key).endswith("_config")]
     if parts:
-        text += f"; it may be in {', '.join(_said(key) for key in parts[:3])}"
+        text += f"; it may be in {', '.join(shown(key) for key in parts[:3])}"
     raise ValueError(text)
 
 
@@ -676,7 +668,7 @@ def _check_layers(config: _Config, beside: Values) -> None:
     ):
         raise ValueError(
             f"layer_rope_theta must be rope_theta, {config.theta}, or 0 in every layer, "
-            f"got {_said(thetas)}"
+            f"got {shown(thetas)}"
         )
     scaled, count = beside.get("rope_scaling_layers"), beside.get("num_hidden_layers")
     if scaled is None or config.rope_type == "default":
@@ -686,7 +678,7 @@ def _check_layers(config: _Config, beside: Values) -> None:
         or not _same(len(scaled), count)
         or any(not _same(layer, i) for i, layer in enumerate(scaled))
     ):
-        raise ValueError(f"rope_scaling_layers must be all layers, got {_said(scaled)}")
+        raise ValueError(f"rope_scaling_layers must be all layers, got {shown(scaled)}")
 
 
 # What turns.
@@ -708,7 +700,7 @@ def _rope(config: _Config) -> Rope:
         keys = [key for key in _SCALING if key in config.values]
         raise ValueError(
             f"{', '.join(keys)} must leave finite frequencies and attention for rope_type "
-            f"{config.rope_type!r}, got {', '.join(_said(config.values[key]) for key in keys)}"
+            f"{config.rope_type!r}, got {', '.join(shown(config.values[key]) for key in keys)}"
         )
     return rope._replace(layout=config.layout)
 
@@ -746,7 +738,7 @@ def _dynamic(config: _Config) -> Rope:
         stretch = 1.0 + factor * (length - trained) / trained
     # the only pair of two columns turns by 1 whatever the base is
     exponent = dim / (dim - 2) if dim > 2 else 0.0
-    return Rope(dim, config.theta * float(np.float64(stretch) ** exponent))
+    return Rope(dim, config.theta * power(stretch, exponent))
 
 
 def _yarn(config: _Config) -> Rope:
@@ -761,7 +753,7 @@ def _yarn(config: _Config) -> Rope:
         turns = trained / (2.0 * math.pi * config.either(key, default))
         if not 0.0 < turns < math.inf:
             raise ValueError(f"{key} must leave a finite number of turns, got {config.values[key]}")
-        return dim * math.log(turns) / (2.0 * math.log(config.theta))
+        return dim * logarithm(turns) / (2.0 * logarithm(config.theta))
 
     low, high = pair("beta_fast", 32.0), pair("beta_slow", 1.0)
     if config.switch("truncate", True):
@@ -779,7 +771,7 @@ def _yarn_attention(config: _Config, factor: float) -> float:
         return config.number("attention_factor")
 
     def scale(mscale: float) -> float:
-        return 1.0 if factor <= 1.0 else 0.1 * mscale * math.log(factor) + 1.0
+        return 1.0 if factor <= 1.0 else 0.1 * mscale * logarithm(factor) + 1.0
 
     one, all_dim = (config.values.get(key, 0) for key in ("mscale", "mscale_all_dim"))
     if _is_zero(one) or _is_zero(all_dim):
@@ -795,13 +787,13 @@ def _longrope(config: _Config) -> Rope:
     if long and config.family.mscales:
         raise ValueError(
             f"seq_len must be at most {trained:g} for model_type "
-            f"{_said(config.values['model_type'])}, whose class has no frequencies beyond"
+            f"{shown(config.values['model_type'])}, whose class has no frequencies beyond"
         )
     key = "long_factor" if long else "short_factor"
     divisors = _divisors(key, config.values[key], dim // 2)
     attention = 1.0
     if factor > 1.0 and trained > 1.0:
-        attention = math.sqrt(1.0 + math.log(factor) / math.log(trained))
+        attention = math.sqrt(1.0 + logarithm(factor) / logarithm(trained))
     attention = config.number("attention_factor", attention)
     # as in Phi-3.5-MoE
     attention = config.number("long_mscale" if long else "short_mscale", attention)
@@ -819,7 +811,7 @@ def _listed(key: str, values: Any) -> Sequence[Any]:
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
     if not isinstance(values, list | tuple):
-        raise TypeError(f"{key} must be a list of numbers, got {_said(values)}")
+        raise TypeError(f"{key} must be a list of numbers, got {shown(values)}")
     return values
 
 
@@ -891,7 +883,7 @@ def _axes(config: _Config, pairs: int) -> tuple[int, ...] | None:
         if "mrope_section" in config.values:
             raise ValueError(
                 f"mrope_section must be None for model_type "
-                f"{_said(config.values['model_type'])}, whose class does not turn by it"
+                f"{shown(config.values['model_type'])}, whose class does not turn by it"
             )
         return None
     return _by_sections(config, pairs, order)
@@ -908,7 +900,7 @@ def _by_sections(config: _Config, pairs: int, order: str) -> tuple[int, ...]:
     if sum(sections) != pairs and not own:
         raise ValueError(
             f"mrope_section must be lengths whose sum is {pairs}, the number of pairs, "
-            f"got {_said(given)}"
+            f"got {shown(given)}"
         )
     if order == "blocks":
         return tuple(axis for axis, length in enumerate(sections) for _ in range(length))
@@ -927,7 +919,7 @@ def _by_sections(config: _Config, pairs: int, order: str) -> tuple[int, ...]:
 
 def _section(length: Any) -> int:
     if isinstance(length, bool | str | bytes | Sequence | Mapping):
-        raise TypeError(f"mrope_section must be integers, got {_said(length)}")
+        raise TypeError(f"mrope_section must be integers, got {shown(length)}")
     return _checks.integer("mrope_section", length, least=0)
 
 

@@ -71,9 +71,8 @@ class Family(NamedTuple):
 _SCALING = ("rope_parameters", "rope_scaling")
 _PICTURE = Family(axes="rows, columns", only=("axial",))
 _TURNED = Family(layout="interleaved")
-_LATENT = Family(
-    head_dim=64, width="qk_rope_head_dim", layout="interleaved"
-)  # multi-head latent attention
+# Multi-head latent attention, as DeepSeek's: a part of each head turns, and has a key of its own.
+_LATENT = Family(head_dim=64, width="qk_rope_head_dim", layout="interleaved")
 _NEOX = Family(
     part=True,
     reads=("rotary_emb_base", "rotary_pct"),
@@ -124,21 +123,26 @@ _ROWS: dict[str, Family] = {
         "eurobert exaone4 exaone_moe falcon falcon_h1 gradium_phonon_tts granite granite4_vision_text "
         "granite_docling_text granite_swa granitemoe granitemoe_swa granitemoehybrid "
         "granitemoeshared hyperclovax idefics jais2 kyutai_speech_to_text lasr_encoder llama mimi "
-        "ministral mistral moshi olmo olmo2 olmo_hybrid olmoe pocket_tts pocket_tts_audio_tokenizer "
+        "mimi_decoder mimi_encoder ministral mistral moshi olmo olmo2 olmo_hybrid olmoe pocket_tts "
+        "pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder "
+        "pocket_tts_audio_tokenizer_encoder "
         "qwen2 qwen2_moe qwen3_moe starcoder2 voxtral_realtime_text"
     ): Family(),
     "deepseek_ocr2_text unlimited_ocr_text": Family(unread=("head_dim",)),
     "neucodec voxtral_realtime_encoder xcodec2": Family(head_dim=64),
     "timesfm2_5": Family(head_dim=80),
     (
-        "afmoe dia_decoder dia_encoder flint hrm_text kolibri1 lara_mini molmo2_text "
+        "afmoe dia_decoder dia_encoder flint hrm_text internlm3 iquestcoder kolibri1 lara_mini "
+        "molmo2_text "
         "muse_glimmer_text qwen3 qwen3_omni_moe_talker_code_predictor seed_oss"
     ): Family(head_dim=128),
     "gemma gemma2 t5_gemma_module vaultgemma": Family(head_dim=256),
     "nomic_bert": Family(1000.0),
     "jina_embeddings_v3": Family(20000.0),
     "gte": Family(160000.0),
-    "bitnet csm csm_depth_decoder_model evolla flex_olmo mllama_text_model": Family(500000.0),
+    "bitnet csm csm_depth_decoder_model evolla exaone flex_olmo mllama_text_model": Family(
+        500000.0
+    ),
     "muse_glimmer_assistant": Family(500000.0, 128),
     "emu3_text_model lfm2 lfm2_moe minimax mixtral": Family(1e6),
     "smollm3": Family(2e6),
@@ -182,7 +186,7 @@ _ROWS: dict[str, Family] = {
     "dots3_note_audio_encoder": Family(partial=0.5, part=True, unread=("head_dim",)),
     "bamba": Family(partial=0.5, part=True, unread=("partial_rotary_factor",)),
     "recurrent_gemma": Family(partial=0.5, part=True, only=("default",)),
-    "nemotron3_5_transcribe_asr_audio": Family(
+    "nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp": Family(
         part=True,
         parameters={
             "rope_type": "default",
@@ -197,6 +201,7 @@ _ROWS: dict[str, Family] = {
     "stablelm": Family(partial=0.25, part=True),
     "qwen3_next": Family(head_dim=256, partial=0.25, part=True),
     "solar_open": Family(1e6, 128, part=True),
+    "sarvam_moe": Family(8e6, 64, part=True),
     "minimax_m2": Family(5e6, 128, part=True, reads=("rotary_dim",)),
     "minimax_m3_vl_text": Family(5e6, 128, part=True, unread=("rotary_dim",)),
     # Neighbouring columns.
@@ -227,7 +232,7 @@ _ROWS: dict[str, Family] = {
         head_dim=64, width="rotary_dim", deaf=(*_SCALING, "rope_theta")
     ),
     # Multi-head latent attention: the width is qk_rope_head_dim, the layout often a key.
-    "axk1 deepseek_v3 youtu": _LATENT._replace(rope_interleave=True),
+    "axk1 deepseek_v3 sarvam_mla youtu": _LATENT._replace(rope_interleave=True),
     "glm4_moe_lite": _LATENT._replace(rope_interleave=True, part=True),
     "mistral4": _LATENT._replace(
         rope_interleave=True,
@@ -409,6 +414,8 @@ FAMILIES = {name: family for names, family in _ROWS.items() for name in names.sp
 REFUSED: dict[str, str] = {
     "clvp_encoder": "its width is that of a projection",
     "efficientloftr": "it turns columns of all heads together",
+    "glm5_next_text": "it turns nothing",
+    "kimi_linear": "it turns nothing",
     "gemma4_vision": "it turns each half of a head in halves, by Rotary(head_dim // 2)",
     "mistral_large4_text": "it multiplies its frequencies by weights of the model",
     "musicflamingo": "it turns by seconds and by windows of them",

@@ -64,7 +64,7 @@ class _Frequencies:
         if rotary._given is not None:
             return _read_only(rotary._given)
         assert rotary.base is not None
-        result = _read_only(_frequencies.radians(rotary.base, rotary.dim // 2))
+        result = _read_only(_frequencies.radians(rotary.base, rotary._plan.dim // 2))
         _of_bases[id(result)] = result
         return result
 
@@ -523,9 +523,12 @@ def _outputs(
     if out is None:
         wanted = dtype or np.dtype(np.float64)
         out = _arrays.empty(shape, wanted), _arrays.empty(shape, wanted)
-    if not isinstance(out, (tuple, list)) or len(out) != 2:
-        raise TypeError(f"out must be two arrays, for cosines and sines, got {_checks.shown(out)}")
-    cos, sin = out
+    try:
+        cos, sin = out if isinstance(out, tuple | list) else ()
+    except ValueError:
+        raise TypeError(
+            f"out must be two arrays, for cosines and sines, got {_checks.shown(out)}"
+        ) from None
     first = _arrays.output(cos, shape, dtype)
     second = _arrays.output(sin, shape, first.dtype)
     if _arrays.overlap(first, second):
