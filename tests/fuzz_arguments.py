@@ -75,7 +75,7 @@ class Memory:
         self.buffers: list[Array] = []
         self.places: dict[int, _Place] = {}
         self.before: list[bytes] = []
-        self.resized = False
+        self.known: list[Array] = []  # so that no other gets the id of one that is gone
 
     def floats(self, shape: tuple[int, ...], dtype: Any, legal: bool = False) -> Array:
         """An array of any layout; one that can be written to if `legal`."""
@@ -88,7 +88,7 @@ class Memory:
         rng, shape, dtype = self.rng, values.shape, values.dtype
         if dtype.hasobject:
             return values
-        if rng.random() < 0.05:
+        if rng.random() < 0.15:
             own = np.array(values, order="C")
             self.places[id(own)] = _Place(own, None, 0, (shape, dtype, own.strides), True)
             return own
@@ -137,8 +137,8 @@ class Memory:
 
     def adopt(self, array: Array) -> Array:
         """Know an array that was made of one of ours, by its address."""
-        plain = np.ndarray.view(array, np.ndarray)
-        layout = plain.shape, plain.dtype, plain.strides
+        plain, layout = np.ndarray.view(array, np.ndarray), _layout(array)
+        self.known.append(array)
         for number, buffer in enumerate(self.buffers):
             offset = plain.ctypes.data - buffer.ctypes.data
             if 0 <= offset < len(buffer):
@@ -167,20 +167,27 @@ class Memory:
             expected = np.frombuffer(before, np.uint8).copy()
             for place in may:
                 if place.buffer == number:
-                    shape, dtype, strides = place.layout
-                    to, new = (
-                        np.ndarray(shape, dtype, memory, place.offset, strides)
-                        for memory in (expected, buffer)
-                    )
-                    to[...] = new
+                    # As it was, and as somebody may have made it amid the call.
+                    for shape, dtype, strides in (place.layout, _layout(place.array)):
+                        to, new = (
+                            np.ndarray(shape, dtype, memory, place.offset, strides)
+                            for memory in (expected, buffer)
+                        )
+                        to[...] = new
             if expected.tobytes() != buffer.tobytes():
                 return True
         free = {id(place.array) for place in may}
-        return not self.resized and any(
-            self.places[key].array.tobytes() != before
-            for key, before in self.owned.items()
-            if id(self.places[key].array) not in free
+        owned = [(self.places[key], before) for key, before in self.owned.items()]
+        return any(
+            place.array.tobytes() != before
+            for place, before in owned
+            if id(place.array) not in free and _layout(place.array) == place.layout
         )
+
+
+def _layout(array: Array) -> tuple[tuple[int, ...], Any, tuple[int, ...]]:
+    plain = np.ndarray.view(array, np.ndarray)
+    return plain.shape, plain.dtype, plain.strides
 
 
 # --- arguments that fit together ------------------------------------------------------------------
@@ -701,16 +708,9 @@ _JUNK: list[Callable[[], Any]] = [
 def _lies(rng: random.Random, name: str, self: Any) -> Any:
     """What `name` says instead."""
     number = rng.choice((-1, 0, 1, 3, 10**13, 2**62, 2**63, 10**30))
-    if name in (
-        "__int__",
-        "__index__",
-        "__len__",
-        "ndim",
-        "size",
-        "itemsize",
-        "nbytes",
-        "__trunc__",
-    ):
+    if name == "__len__":
+        return number % 2**62  # beyond, it is Python that raises
+    if name in ("__int__", "__index__", "__trunc__", "ndim", "size", "itemsize", "nbytes"):
         return number
     if name == "__float__":
         return rng.choice((math.nan, math.inf, 1e300, -1.0, 0.5))
@@ -781,7 +781,6 @@ def act(call: Call, rng: random.Random) -> None:
         elif what < 3 and call.instance is not None:
             tamper(call, rng)
         elif what < 4 and own:
-            call.scene.memory.resized = True
             rng.choice(own).resize(rng.choice(((0,), (1 << 16,))), refcheck=False)
         elif what < 6 and arrays:
             array = rng.choice(arrays)
@@ -798,7 +797,7 @@ def act(call: Call, rng: random.Random) -> None:
             rng.choice(arrays).setflags(write=False)
         else:
             for value in call.arguments.values():
-                if isinstance(value, list | dict):
+                if isinstance(value, dict):  # of a list NumPy itself reads what is gone
                     value.clear()
             posenc.add(np.ones((1, 2, 6), "f4"), base=7.0)
 
@@ -936,9 +935,10 @@ def _spoil_hostile(call: Call, rng: random.Random) -> None:
         value[key] = _hostile(call, rng, value[key])
     elif (
         rng.random() < 0.3
-        and isinstance(value, np.ndarray)
+        and type(value) is np.ndarray
         and value.dtype.kind in "iuf"
         and value.ndim < 30
+        and value.size < 1 << 16
     ):
         objects = value.astype(object)
         for index in range(min(objects.size, 3)):
@@ -1007,6 +1007,7 @@ def _spoil_array(call: Call, rng: random.Random) -> None:
 
 def _spoil_names(call: Call, rng: random.Random) -> None:
     """An argument too many, too few, or of another call."""
+    call.huge = True
     what = rng.randrange(4)
     names = list(call.arguments)
     if what == 0 and names:
