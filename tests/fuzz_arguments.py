@@ -145,9 +145,11 @@ class Memory:
                 self.places[id(array)] = _Place(
                     array, number, offset, layout, plain.flags.writeable
                 )
-        for place in list(self.places.values()):
-            if place.buffer is None and array.base is place.array:
-                self.places[id(array)] = place
+        owner: Any = plain
+        while isinstance(owner, np.ndarray) and owner.base is not None:
+            owner = owner.base
+        if id(owner) in self.places:
+            self.places[id(array)] = self.places[id(owner)]
         return array
 
     def seal(self) -> None:
