@@ -327,7 +327,9 @@ class Scene:
 
     def config(self) -> dict[str, Any]:
         """A config.json that says what its type needs."""
-        kind = self.pick("default", "linear", "dynamic", "yarn", "longrope", "llama3", "axial")
+        kind = self.pick(
+            "default", "default", "linear", "dynamic", "yarn", "longrope", "llama3", "axial"
+        )
         dim = 4 * self.pick(1, 2, 8, 16)
         length = self.pick(2048, 4096, 32768)
         rope: dict[str, Any] = {"rope_type": kind, "rope_theta": self.pick(10000.0, 500000)}
@@ -339,7 +341,7 @@ class Scene:
         if kind == "llama3":
             rope |= {"low_freq_factor": 1.0, "high_freq_factor": self.pick(4.0, 2)}
         rope |= self.some(beta_fast=self.pick(32, 16.0), mscale=1.0, mscale_all_dim=0.7)
-        if kind == "default" and self.rng.random() < 0.3:
+        if kind == "default" and self.rng.random() < 0.7:
             first = self.rng.randrange(dim // 2)
             rope["mrope_section"] = [first, dim // 2 - first, 0]
         rest = {"max_position_embeddings": self.pick(1, 4) * length}
@@ -960,7 +962,7 @@ def _spoil_value(call: Call, rng: random.Random) -> None:
     call.huge |= (isinstance(new, int) and abs(new) >= 2**24) or isinstance(new, np.ndarray)
     call.spoilt.append(f"{name} is bad")
     if isinstance(value, list | tuple) and value and rng.random() < 0.6:
-        changed = list(value)
+        changed = _wrapping(list(value)) if rng.random() < 0.2 else list(value)
         for _ in range(rng.choice((1, 1, len(changed)))):
             changed[rng.randrange(len(changed))] = new
         call.arguments[name] = type(value)(changed)
@@ -970,6 +972,13 @@ def _spoil_value(call: Call, rng: random.Random) -> None:
                 value.flat[rng.randrange(value.size)] = new
     else:
         call.arguments[name] = new
+
+
+def _wrapping(values: list[Any]) -> list[Any]:
+    """Integers whose sum in 64 bits is that of others, by way of numbers beyond all memory."""
+    if not all(isinstance(value, int) for value in values):
+        return values
+    return [2**62, 2**62, 2**62, 2**62 + sum(values)]
 
 
 def _spoil_array(call: Call, rng: random.Random) -> None:
@@ -1060,13 +1069,10 @@ def _spoil_config(call: Call, rng: random.Random) -> None:
     inner = rng.choice([config, *(v for v in config.values() if isinstance(v, dict))])
     for _ in range(rng.choice((1, 1, 2, 5))):
         key = rng.choice((rng.choice(_vocabulary()), rng.choice(list(inner) or ["type"])))
-        value = _json(rng)
-        if isinstance(value, int | float | list) and rng.random() < 0.2:
-            value = [
-                rng.choice((value, 2**62)) if not isinstance(value, list) else 2**62
-                for _ in range(4)
-            ]
-        inner[key] = value
+        if isinstance(inner.get(key), list) and rng.random() < 0.5:
+            inner[key] = _wrapping(inner[key])
+        else:
+            inner[key] = _json(rng)
     call.huge = True
     call.spoilt.append("another config")
 
@@ -1082,6 +1088,7 @@ SPOILERS: list[Callable[[Call, random.Random], None]] = [
     *[_spoil_hostile] * 4,
     *[_spoil_value] * 4,
     *[_spoil_array] * 3,
-    *[_spoil_names] * 1,
     *[_spoil_config] * 2,
+    _spoil_names,
+    _spoil_stack,
 ]
