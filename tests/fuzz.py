@@ -106,11 +106,7 @@ def work(record: str, first: int, last: int, step: int, seconds: float) -> None:
             _RECORD.pack_into(now, 0, seed, time.monotonic())
             if time.monotonic() > until:
                 break
-            try:
-                outcomes, fault = fuzz_judge.check(seed)
-            except MemoryError:
-                tell(seed=seed, call="?", kind="memory", text="none is left after the call")
-                os._exit(0)
+            outcomes, fault = fuzz_judge.check(seed)
             name = outcomes[0].call.name
             ends[f"{name}\t{outcomes[0].kind}"] += 1
             if fault:
@@ -148,21 +144,19 @@ class Worker:
                 stderr=err,
                 env=environment,
             )
-        self.hung = False
-
-    def seed(self) -> tuple[int, float]:
-        """The call that runs, and for how long."""
-        seed, begin = _RECORD.unpack(self.paths[0].read_bytes())
-        return seed, time.monotonic() - begin
+        self.hung, self.seen = False, (first, 0.0)
 
     def ended(self) -> bool:
-        if self.process.poll() is None and self.seed()[1] > HANG:
+        now = _RECORD.unpack(self.paths[0].read_bytes())
+        # Two looks that agree, as one may fall amid the writing.
+        if now == self.seen and time.monotonic() - now[1] > HANG and self.process.poll() is None:
             self.hung = True
             self.process.send_signal(signal.SIGUSR1)  # to say where
             time.sleep(0.5)
             self.process.kill()
             self.process.wait()
-        return self.process.returncode is not None
+        self.seen = now
+        return self.process.poll() is not None
 
     def read(self, report: Report) -> int:
         """What it said, into the report; the first seed that is left."""
@@ -175,10 +169,12 @@ class Worker:
             if said:
                 report.add(Finding(**said))
                 told = said["seed"]
-        seed, _ = self.seed()
+        seed: int = _RECORD.unpack(self.paths[0].read_bytes())[0]
         if self.hung or self.process.returncode:
-            kind = "hang" if self.hung else f"crash ({self.process.returncode})"
-            report.add(Finding(seed, public_name(seed), kind, self._last_words()))
+            words, kind = self._last_words(), f"crash ({self.process.returncode})"
+            if self.hung or "MemoryError" in words:
+                kind = "hang" if self.hung else "memory"
+            report.add(Finding(seed, public_name(seed), kind, words))
             told = seed
         left = seed + self.step if told == seed else seed
         report.calls += (left - self.first) // self.step
@@ -189,9 +185,11 @@ class Worker:
         lines = self.paths[2].read_text(errors="replace").splitlines()
         marks = ("runtime error", "ERROR: AddressSanitizer", "Fatal Python error")
         found = [line for line in lines if any(mark in line for mark in marks)]
-        at = [line for line in lines if "posenc/" in line or "_core" in line]
-        at = [line.strip() for line in at if "Extension modules" not in line]
-        return " | ".join([*found[:1], *at[:3]] if found or self.hung else lines[-3:])
+        ours = [line for line in lines if "posenc/" in line or "_core" in line]
+        at = [line for line in ours or lines if "Extension modules" not in line]
+        return " | ".join(
+            map(str.strip, [*found[:1], *at[:3]] if found or self.hung else lines[-3:])
+        )
 
 
 def public_name(seed: int) -> str:

@@ -75,7 +75,7 @@ class Memory:
         self.buffers: list[Array] = []
         self.places: dict[int, _Place] = {}
         self.before: list[bytes] = []
-        self.resized = False
+        self.known: list[Array] = []  # so that no other gets the id of one that is gone
 
     def floats(self, shape: tuple[int, ...], dtype: Any, legal: bool = False) -> Array:
         """An array of any layout; one that can be written to if `legal`."""
@@ -88,7 +88,7 @@ class Memory:
         rng, shape, dtype = self.rng, values.shape, values.dtype
         if dtype.hasobject:
             return values
-        if rng.random() < 0.05:
+        if rng.random() < 0.15:
             own = np.array(values, order="C")
             self.places[id(own)] = _Place(own, None, 0, (shape, dtype, own.strides), True)
             return own
@@ -137,17 +137,19 @@ class Memory:
 
     def adopt(self, array: Array) -> Array:
         """Know an array that was made of one of ours, by its address."""
-        plain = np.ndarray.view(array, np.ndarray)
-        layout = plain.shape, plain.dtype, plain.strides
+        plain, layout = np.ndarray.view(array, np.ndarray), _layout(array)
+        self.known.append(array)
         for number, buffer in enumerate(self.buffers):
             offset = plain.ctypes.data - buffer.ctypes.data
             if 0 <= offset < len(buffer):
                 self.places[id(array)] = _Place(
                     array, number, offset, layout, plain.flags.writeable
                 )
-        for place in list(self.places.values()):
-            if place.buffer is None and array.base is place.array:
-                self.places[id(array)] = place
+        owner: Any = plain
+        while isinstance(owner, np.ndarray) and owner.base is not None:
+            owner = owner.base
+        if id(owner) in self.places:
+            self.places[id(array)] = self.places[id(owner)]
         return array
 
     def seal(self) -> None:
@@ -167,20 +169,27 @@ class Memory:
             expected = np.frombuffer(before, np.uint8).copy()
             for place in may:
                 if place.buffer == number:
-                    shape, dtype, strides = place.layout
-                    to, new = (
-                        np.ndarray(shape, dtype, memory, place.offset, strides)
-                        for memory in (expected, buffer)
-                    )
-                    to[...] = new
+                    # As it was, and as somebody may have made it amid the call.
+                    for shape, dtype, strides in (place.layout, _layout(place.array)):
+                        to, new = (
+                            np.ndarray(shape, dtype, memory, place.offset, strides)
+                            for memory in (expected, buffer)
+                        )
+                        to[...] = new
             if expected.tobytes() != buffer.tobytes():
                 return True
         free = {id(place.array) for place in may}
-        return not self.resized and any(
-            self.places[key].array.tobytes() != before
-            for key, before in self.owned.items()
-            if id(self.places[key].array) not in free
+        owned = [(self.places[key], before) for key, before in self.owned.items()]
+        return any(
+            place.array.tobytes() != before
+            for place, before in owned
+            if id(place.array) not in free and _layout(place.array) == place.layout
         )
+
+
+def _layout(array: Array) -> tuple[tuple[int, ...], Any, tuple[int, ...]]:
+    plain = np.ndarray.view(array, np.ndarray)
+    return plain.shape, plain.dtype, plain.strides
 
 
 # --- arguments that fit together ------------------------------------------------------------------
@@ -318,7 +327,9 @@ class Scene:
 
     def config(self) -> dict[str, Any]:
         """A config.json that says what its type needs."""
-        kind = self.pick("default", "linear", "dynamic", "yarn", "longrope", "llama3", "axial")
+        kind = self.pick(
+            "default", "default", "linear", "dynamic", "yarn", "longrope", "llama3", "axial"
+        )
         dim = 4 * self.pick(1, 2, 8, 16)
         length = self.pick(2048, 4096, 32768)
         rope: dict[str, Any] = {"rope_type": kind, "rope_theta": self.pick(10000.0, 500000)}
@@ -330,7 +341,7 @@ class Scene:
         if kind == "llama3":
             rope |= {"low_freq_factor": 1.0, "high_freq_factor": self.pick(4.0, 2)}
         rope |= self.some(beta_fast=self.pick(32, 16.0), mscale=1.0, mscale_all_dim=0.7)
-        if kind == "default" and self.rng.random() < 0.3:
+        if kind == "default" and self.rng.random() < 0.7:
             first = self.rng.randrange(dim // 2)
             rope["mrope_section"] = [first, dim // 2 - first, 0]
         rest = {"max_position_embeddings": self.pick(1, 4) * length}
@@ -701,16 +712,9 @@ _JUNK: list[Callable[[], Any]] = [
 def _lies(rng: random.Random, name: str, self: Any) -> Any:
     """What `name` says instead."""
     number = rng.choice((-1, 0, 1, 3, 10**13, 2**62, 2**63, 10**30))
-    if name in (
-        "__int__",
-        "__index__",
-        "__len__",
-        "ndim",
-        "size",
-        "itemsize",
-        "nbytes",
-        "__trunc__",
-    ):
+    if name == "__len__":
+        return number % 2**62  # beyond, it is Python that raises
+    if name in ("__int__", "__index__", "__trunc__", "ndim", "size", "itemsize", "nbytes"):
         return number
     if name == "__float__":
         return rng.choice((math.nan, math.inf, 1e300, -1.0, 0.5))
@@ -781,7 +785,6 @@ def act(call: Call, rng: random.Random) -> None:
         elif what < 3 and call.instance is not None:
             tamper(call, rng)
         elif what < 4 and own:
-            call.scene.memory.resized = True
             rng.choice(own).resize(rng.choice(((0,), (1 << 16,))), refcheck=False)
         elif what < 6 and arrays:
             array = rng.choice(arrays)
@@ -798,7 +801,7 @@ def act(call: Call, rng: random.Random) -> None:
             rng.choice(arrays).setflags(write=False)
         else:
             for value in call.arguments.values():
-                if isinstance(value, list | dict):
+                if isinstance(value, dict):  # of a list NumPy itself reads what is gone
                     value.clear()
             posenc.add(np.ones((1, 2, 6), "f4"), base=7.0)
 
@@ -936,9 +939,10 @@ def _spoil_hostile(call: Call, rng: random.Random) -> None:
         value[key] = _hostile(call, rng, value[key])
     elif (
         rng.random() < 0.3
-        and isinstance(value, np.ndarray)
+        and type(value) is np.ndarray
         and value.dtype.kind in "iuf"
         and value.ndim < 30
+        and value.size < 1 << 16
     ):
         objects = value.astype(object)
         for index in range(min(objects.size, 3)):
@@ -958,7 +962,7 @@ def _spoil_value(call: Call, rng: random.Random) -> None:
     call.huge |= (isinstance(new, int) and abs(new) >= 2**24) or isinstance(new, np.ndarray)
     call.spoilt.append(f"{name} is bad")
     if isinstance(value, list | tuple) and value and rng.random() < 0.6:
-        changed = list(value)
+        changed = _wrapping(list(value)) if rng.random() < 0.2 else list(value)
         for _ in range(rng.choice((1, 1, len(changed)))):
             changed[rng.randrange(len(changed))] = new
         call.arguments[name] = type(value)(changed)
@@ -968,6 +972,13 @@ def _spoil_value(call: Call, rng: random.Random) -> None:
                 value.flat[rng.randrange(value.size)] = new
     else:
         call.arguments[name] = new
+
+
+def _wrapping(values: list[Any]) -> list[Any]:
+    """Integers whose sum in 64 bits is that of others, by way of numbers beyond all memory."""
+    if not all(isinstance(value, int) for value in values):
+        return values
+    return [2**62, 2**62, 2**62, 2**62 + sum(values)]
 
 
 def _spoil_array(call: Call, rng: random.Random) -> None:
@@ -1007,6 +1018,7 @@ def _spoil_array(call: Call, rng: random.Random) -> None:
 
 def _spoil_names(call: Call, rng: random.Random) -> None:
     """An argument too many, too few, or of another call."""
+    call.huge = True
     what = rng.randrange(4)
     names = list(call.arguments)
     if what == 0 and names:
@@ -1057,13 +1069,10 @@ def _spoil_config(call: Call, rng: random.Random) -> None:
     inner = rng.choice([config, *(v for v in config.values() if isinstance(v, dict))])
     for _ in range(rng.choice((1, 1, 2, 5))):
         key = rng.choice((rng.choice(_vocabulary()), rng.choice(list(inner) or ["type"])))
-        value = _json(rng)
-        if isinstance(value, int | float | list) and rng.random() < 0.2:
-            value = [
-                rng.choice((value, 2**62)) if not isinstance(value, list) else 2**62
-                for _ in range(4)
-            ]
-        inner[key] = value
+        if isinstance(inner.get(key), list) and rng.random() < 0.5:
+            inner[key] = _wrapping(inner[key])
+        else:
+            inner[key] = _json(rng)
     call.huge = True
     call.spoilt.append("another config")
 
@@ -1079,6 +1088,7 @@ SPOILERS: list[Callable[[Call, random.Random], None]] = [
     *[_spoil_hostile] * 4,
     *[_spoil_value] * 4,
     *[_spoil_array] * 3,
-    *[_spoil_names] * 1,
     *[_spoil_config] * 2,
+    _spoil_names,
+    _spoil_stack,
 ]

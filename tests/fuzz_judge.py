@@ -133,7 +133,9 @@ def check(
 def alone(outcome: Outcome) -> Fault | None:
     """What is wrong with one outcome by itself."""
     call = outcome.call
-    if call.scene.memory.changed(call.outputs() if outcome.error is None else []):
+    # Where the stack ends amid a call, it may have begun to write.
+    written = call.outputs() if outcome.error is None or call.shallow else []
+    if call.scene.memory.changed(written):
         refused = f"though {outcome.error!r:.200}" if outcome.error else "beside out"
         return Fault("memory changed", f"memory of an argument was written to, {refused}", True)
     if outcome.seconds > SECONDS:
