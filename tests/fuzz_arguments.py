@@ -465,16 +465,16 @@ def _pickled(instance: Any) -> Any:
 
 
 def _forged(instance: Any, **changes: Any) -> Any:
-    """Unpickled from what somebody has changed: arguments, and a state that was not there."""
+    """Unpickled from arguments that somebody has changed; a state is refused."""
     make, arguments = instance.__reduce__()[:2]
     if isinstance(make, functools.partial):
         make = functools.partial(make.func, *make.args, **{**make.keywords, **changes})
     other = make(*arguments)
-    if hasattr(other, "__setstate__"):
+    try:
         other.__setstate__(changes)
-    else:
-        other.__dict__.update(changes)
-    return _used(other)
+    except TypeError:
+        return _used(other)
+    raise AssertionError("a state was taken")
 
 
 def _used(instance: Any) -> Any:

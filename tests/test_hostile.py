@@ -269,6 +269,17 @@ def test_a_list_hides_no_integer_that_numpy_has_rounded(backend: str) -> None:
     assert posenc.encode([2**53, 0.5], 2).shape == (2, 2)
 
 
+def test_masked_arrays_in_a_list_are_masked_still(backend: str) -> None:
+    """One array for each axis, say; np.asarray would take what is under the mask."""
+    where = np.ma.masked_array([0.0, 1.0], mask=[False, True])
+    with pytest.raises(ValueError, match="positions must have nothing masked, got 1 masked"):
+        posenc.encode([where, where], 4)
+    with pytest.raises(ValueError, match="positions must have nothing masked"):
+        posenc.Rotary(4, axes=[0, 1]).tables(positions=[where, [0.0, 1.0]])
+    free = np.ma.masked_array([0.0, 1.0], mask=False)
+    np.testing.assert_array_equal(posenc.encode([free], 4), posenc.encode([[0, 1]], 4))
+
+
 def test_frequencies_for_the_eye_are_computed_when_they_are_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

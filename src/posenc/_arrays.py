@@ -39,8 +39,8 @@ def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Arr
     """
     if type(values) is np.ndarray:
         return values
+    held = _held(name, values)
     try:
-        held = _held(values) if isinstance(values, list | tuple) else values
         result = np.asarray(held, dtype)
         if result.dtype == object and not result.ndim and hasattr(type(values), "__dlpack__"):
             result = np.from_dlpack(values)  # type: ignore[arg-type]
@@ -52,21 +52,28 @@ def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Arr
         ) from error
     except Exception as error:
         raise TypeError(f"{name} must be an array_like, got {_kind_of(values)}") from error
+    return values if issubclass(type(values), np.ndarray) else result  # type: ignore[return-value]
+
+
+def _held(name: str, values: Any, depth: int = 0) -> Any:
+    """Lists as tuples, all the way down: NumPy reads a list that changes amid its conversion, as by
+    an element's ``__array__``, beyond its end."""
+    if depth < MOST_AXES and isinstance(values, list | tuple):
+        items = list.copy(values) if isinstance(values, list) else values
+        return tuple([_held(name, item, depth + 1) for item in items])
+    _check_mask(name, values)
+    return values
+
+
+def _check_mask(name: str, values: Any) -> None:
+    """ValueError for a masked array in which anything is masked: its mask would be lost."""
+    if isinstance(values, int | float):
+        return
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(values, masked.MaskedArray):
         count = int(np.count_nonzero(masked.getmaskarray(values)))
         if count:
             raise ValueError(f"{name} must have nothing masked, got {count} masked elements")
-    return values if issubclass(type(values), np.ndarray) else result  # type: ignore[return-value]
-
-
-def _held(values: Any, depth: int = 0) -> Any:
-    """Lists as tuples, all the way down: NumPy reads a list that changes amid its conversion, as by
-    an element's ``__array__``, beyond its end."""
-    if depth < MOST_AXES and isinstance(values, list | tuple):
-        items = list.copy(values) if isinstance(values, list) else values
-        return tuple([_held(item, depth + 1) for item in items])
-    return values
 
 
 def _kind_of(values: Any) -> str:

@@ -115,7 +115,8 @@ def choice(name: str, value: str, choices: tuple[str, ...]) -> str:
         for each in choices:
             if str.__eq__(each, value):
                 return each
-    raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
+    wanted = f"{name} must be one of {', '.join(choices)}, got "
+    raise ValueError(wanted + shown(value)[: 300 - len(wanted)])
 
 
 def boolean(name: str, value: bool) -> bool:

@@ -31,8 +31,8 @@ Scaled: TypeAlias = tuple[int, int]
 
 # 2 / pi to 64 digits, and a context whose precision is ours whatever the caller's is.
 _ONE = decimal.Decimal(1)
-_HUGE = decimal.Decimal("1e2000")
-_TINY = decimal.Decimal("1e-2000")
+_FAR = decimal.Decimal(4600)  # exp of which has some 2000 digits
+_NEGLIGIBLE = decimal.Decimal(-4600)
 _PER_RADIAN = decimal.Decimal("0.6366197723675813430755350534900574481378385829618257949906693762")
 _EXACT = decimal.Context(
     prec=64,
@@ -154,10 +154,10 @@ def _geometric_turns(
     steps_to_base = context.subtract(exact(float(divisor)), exact(shift))
     ratio = _ONE
     if steps_to_base > 0:
-        exponent = context.divide(decimal.Decimal(-1), steps_to_base)
-        ratio = context.power(exact(base), exponent)
+        # Two thirds of the time of `power`, and nearly six digits more than the mantissas hold.
+        exponent = context.divide(context.ln(exact(base)), context.minus(steps_to_base))
         # Beyond, all but the first frequency are 0 or overflow, and integers would be too long.
-        ratio = max(min(ratio, _HUGE), _TINY)
+        ratio = context.exp(max(min(exponent, _FAR), _NEGLIGIBLE))
     first = _PER_RADIAN if scale == 1.0 else context.multiply(_PER_RADIAN, exact(scale))
     # every frequency is one of some sqrt(count) leaps times one of as many steps
     width = 1 << count.bit_length() // 2

@@ -15,29 +15,38 @@ T = TypeVar("T", bound=_Sized)
 _MOST = 64
 _MOST_BYTES = 1 << 25
 
-# What was used last comes last. No lock guards it, which a fork could leave held: every operation
-# is atomic by itself, and two threads at most make the same thing twice.
-_entries: dict[Hashable, _Sized] = {}
+# With its bytes; what was used last comes last. No lock guards it, which a fork could leave held:
+# every operation is atomic by itself, and two threads at most make the same thing twice.
+_entries: dict[Hashable, tuple[_Sized, int]] = {}
 
 
 def get(key: Hashable, make: Callable[[], T]) -> T:
     """What ``make()`` returned for this key, if it is still there, or else returns."""
-    value: T | None = _entries.pop(key, None)  # type: ignore[assignment]
-    if value is None:
-        value = make()
-        if value.nbytes > _MOST_BYTES:
-            return value
-    _entries[key] = value
-    for oldest in list(_entries):
-        if len(_entries) <= _MOST and used() <= _MOST_BYTES:
-            break
-        _entries.pop(oldest, None)
+    entry = _entries.pop(key, None)
+    if entry is not None:
+        _entries[key] = entry
+        return entry[0]  # type: ignore[return-value]
+    value = make()
+    size = value.nbytes
+    if size <= _MOST_BYTES:
+        _entries[key] = value, size
+        _leave_room()
     return value
+
+
+def _leave_room() -> None:
+    """Put out what was not used for longest, until the rest is within the bounds."""
+    excess = used() - _MOST_BYTES
+    for oldest in list(_entries):
+        if excess <= 0 and len(_entries) <= _MOST:
+            return
+        _, size = _entries.pop(oldest, (None, 0))
+        excess -= size
 
 
 def used() -> int:
     """Bytes of all entries."""
-    return sum(value.nbytes for value in list(_entries.values()))
+    return sum(size for _, size in list(_entries.values()))
 
 
 def clear() -> None:
