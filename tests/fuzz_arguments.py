@@ -1011,7 +1011,8 @@ def _spoil_array(call: Call, rng: random.Random) -> None:
     with contextlib.suppress(Exception), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = new()
-        call.huge |= made.size > 1 << 24 or made.ndim > 32
+        # lengths of other numbers, too, may add up to more than there is memory for
+        call.huge |= made.size > 1 << 24 or made.ndim > 32 or name in ("lengths", "cu_seqlens")
         call.arguments[name] = memory.adopt(made)
     call.spoilt.append(f"{name} is another array")
 
