@@ -275,7 +275,7 @@ def test_masked_arrays_in_a_list_are_masked_still(backend: str) -> None:
     with pytest.raises(ValueError, match="positions must have nothing masked, got 1 masked"):
         posenc.encode([where, where], 4)
     with pytest.raises(ValueError, match="positions must have nothing masked"):
-        posenc.Rotary(4, axes=[0, 1]).tables(positions=[where, [0.0, 1.0]])
+        ALL.Rotary(4, axes=[0, 1]).tables(positions=[where, [0.0, 1.0]])
     free = np.ma.masked_array([0.0, 1.0], mask=False)
     np.testing.assert_array_equal(posenc.encode([free], 4), posenc.encode([[0, 1]], 4))
 

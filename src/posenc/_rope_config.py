@@ -165,6 +165,7 @@ def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "
     name = beside.get("model_type", "")
     if not isinstance(name, str):
         raise TypeError(f"model_type must be a string, got {shown(name)}")
+    name = str.__str__(name)  # no subclass decides what it is
     if name in REFUSED:
         raise ValueError(f"model_type {name!r} turns as no Rotary does: {REFUSED[name]}")
     family = FAMILIES.get(name, _UNKNOWN)
@@ -381,6 +382,7 @@ def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
 
 def _rope_type(values: Values, family: Family) -> str:
     said = values.get("rope_type", values.get("type", "default"))
+    said = str.__str__(said) if isinstance(said, str) else said  # no subclass decides what it is
     if not isinstance(said, str) or said not in (*_FORMULAS, *family.longrope, "mrope"):
         raise ValueError(f"rope_type must be one of {', '.join(_FORMULAS)}, got {shown(said)}")
     if said in family.longrope:
