@@ -28,6 +28,8 @@ _STREAM = 24 << 20  # bytes of output from which it is written past the caches
 _ALIGNMENT = 64  # bytes: a cache line, an AVX-512 register, and what JAX takes without a copy
 # Axes that an array of NumPy may have, and a result has one more than its positions or ids.
 MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
+# What most lists hold, and no more need be asked of.
+_NUMBERS = (int, float, bool)
 # Beyond, float64 no longer has every integer.
 _EXACT_INTEGERS = 2**53
 
@@ -60,15 +62,15 @@ def _held(name: str, values: Any, depth: int = 0) -> Any:
     an element's ``__array__``, beyond its end."""
     if depth < MOST_AXES and isinstance(values, list | tuple):
         items = list.copy(values) if isinstance(values, list) else values
-        return tuple([_held(name, item, depth + 1) for item in items])
+        return tuple(
+            [item if type(item) in _NUMBERS else _held(name, item, depth + 1) for item in items]
+        )
     _check_mask(name, values)
     return values
 
 
 def _check_mask(name: str, values: Any) -> None:
     """ValueError for a masked array in which anything is masked: its mask would be lost."""
-    if isinstance(values, int | float):
-        return
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(values, masked.MaskedArray):
         count = int(np.count_nonzero(masked.getmaskarray(values)))
@@ -469,7 +471,7 @@ def vector(name: str, values: npt.ArrayLike) -> tuple[float, ...]:
         raise ValueError(f"{name} must have one axis and an element, got shape {shown(own.shape)}")
     if own.size > MOST_COLUMNS:
         raise ValueError(f"{name} must be at most {MOST_COLUMNS} numbers, got {own.size}")
-    numbers = tuple(own.astype(np.float64).tolist())
+    numbers = tuple((own.astype(np.float64) + 0.0).tolist())  # -0.0 is 0.0
     for number in numbers:
         if not math.isfinite(number):
             raise ValueError(f"{name} must be finite, got {number}")

@@ -114,8 +114,8 @@ class Rotary:
     TypeError
         If an argument has the wrong type.
     ValueError
-        If `dim` is odd, less than 2 or more than 65536, `layout` is not one of the two, or another argument is out
-        of its bounds.
+        If `dim` is odd, less than 2 or more than 65536, `layout` is not one of the two, or another
+        argument is out of its bounds.
 
     Examples
     --------
