@@ -12,11 +12,11 @@ import itertools
 import math
 import os
 import re
-import resource
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from fuzz_arguments import CLASSES, Call, make, show
 
 import posenc
-from posenc import _backend
+from posenc import _backend, _recent
 
 Array = npt.NDArray[Any]
 
@@ -68,25 +68,22 @@ def backends() -> dict[str, Any]:
     }
 
 
-@functools.cache
-def _caches() -> list[Any]:
-    """Everything that the library remembers from one call to the next."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("posenc")]
-    values = [value for module in modules for value in vars(module).values()]
-    return [value for value in values if hasattr(value, "cache_clear")]
-
-
 @contextlib.contextmanager
 def using(name: str) -> Iterator[None]:
     """The backend, with nothing prepared by another."""
     before = _backend.kernels, _backend.name
     _backend.kernels, _backend.name = backends()[name], name
-    for cache in _caches():
-        cache.cache_clear()
+    _recent.clear()
     try:
         yield
     finally:
         _backend.kernels, _backend.name = before
+
+
+def _peak() -> int:
+    """Bytes of resident memory, at most so far: ru_maxrss begins with that of the parent."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
 def run(seed: int, backend: str, name: str | None = None, spoil: bool | None = None) -> Outcome:
@@ -96,7 +93,7 @@ def run(seed: int, backend: str, name: str | None = None, spoil: bool | None = N
         call = make(seed, name, spoil)
         result, error = None, None
         limit = sys.getrecursionlimit()
-        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        resident = _peak()
         begin = time.process_time()
         try:
             if call.shallow:
@@ -107,7 +104,7 @@ def run(seed: int, backend: str, name: str | None = None, spoil: bool | None = N
         finally:
             sys.setrecursionlimit(limit)
         seconds = time.process_time() - begin
-        growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) << 10
+        growth = _peak() - resident
     return Outcome(backend, call, result, error, seconds, growth)
 
 
