@@ -212,7 +212,7 @@ def _rows_overlap(out: Array) -> bool:
         return True
     first = np.zeros((1,), np.intp)
     for stride, length in axes:
-        first = np.add.outer(first, stride * np.arange(length)).ravel()
+        first = np.add.outer(first, stride * np.arange(length, dtype=np.intp)).ravel()
     return bool((np.diff(np.sort(first)) < row).any())
 
 
