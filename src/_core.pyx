@@ -160,21 +160,29 @@ cdef Block block_of(cnp.ndarray array) noexcept:
     return block
 
 
-# The rules that follow are those of _core.pyi. Python has checked all of them; what costs nanoseconds
-# is checked once more, so that no mistake there can reach memory that is not an argument's.
+# The rules that follow are those of _core.pyi, which Python has checked. Axes, shapes, dtypes and
+# strides cost nanoseconds, and are checked once more: a mistake there must not reach other memory.
 cdef int refuse(str name) except -1:
     raise ValueError(f"{name} does not fit the other arguments of the kernel")
 
 
+# int64 has two numbers where long and long long are the same.
+cdef inline bint is_of(cnp.ndarray array, int dtype) noexcept:
+    return cnp.PyArray_TYPE(array) == dtype or (
+        cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), dtype))
+
+
 # Rows (items, rows, width), or (items, rows) of single elements if `width` is 0; None is fine.
 cdef int check_rows(str name, cnp.ndarray array, Py_ssize_t items, Py_ssize_t rows,
-                    Py_ssize_t width, size_t itemsize) except -1:
+                    Py_ssize_t width, int dtype) except -1:
     cdef int axes = 3 if width else 2
+    cdef size_t itemsize
     if array is None:
         return 0
+    itemsize = cnp.PyArray_ITEMSIZE(array)
     if not (cnp.PyArray_NDIM(array) == axes and cnp.PyArray_ISALIGNED(array)
             and cnp.PyArray_DIM(array, 0) == items and cnp.PyArray_DIM(array, 1) == rows
-            and <size_t> cnp.PyArray_ITEMSIZE(array) == itemsize
+            and is_of(array, dtype)
             and (axes == 2 or cnp.PyArray_DIM(array, 2) == width)
             and (cnp.PyArray_DIM(array, axes - 1) < 2
                  or <size_t> cnp.PyArray_STRIDE(array, axes - 1) == itemsize)):
@@ -183,10 +191,10 @@ cdef int check_rows(str name, cnp.ndarray array, Py_ssize_t items, Py_ssize_t ro
 
 
 # A table (any number, width) that is gathered from.
-cdef int check_table(str name, cnp.ndarray array, Py_ssize_t width, size_t itemsize) except -1:
+cdef int check_table(str name, cnp.ndarray array, Py_ssize_t width, int dtype) except -1:
+    cdef size_t itemsize = cnp.PyArray_ITEMSIZE(array)
     if not (cnp.PyArray_NDIM(array) == 2 and cnp.PyArray_ISALIGNED(array)
-            and cnp.PyArray_DIM(array, 1) == width
-            and <size_t> cnp.PyArray_ITEMSIZE(array) == itemsize
+            and cnp.PyArray_DIM(array, 1) == width and is_of(array, dtype)
             and (width < 2 or <size_t> cnp.PyArray_STRIDE(array, 1) == itemsize)):
         refuse(name)
     return 0
@@ -194,29 +202,29 @@ cdef int check_table(str name, cnp.ndarray array, Py_ssize_t width, size_t items
 
 # What is written, (items, rows, width).
 cdef int check_out(str name, cnp.ndarray out) except -1:
-    if not (cnp.PyArray_NDIM(out) == 3 and cnp.PyArray_ISWRITEABLE(out)):
+    if not (cnp.PyArray_NDIM(out) == 3 and cnp.PyArray_ISWRITEABLE(out)
+            and cnp.PyArray_TYPE(out) in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64, cnp.NPY_FLOAT16,
+                                          cnp.NPY_UINT16)):
         refuse(name)
     return check_rows(name, out, cnp.PyArray_DIM(out, 0), cnp.PyArray_DIM(out, 1),
-                      cnp.PyArray_DIM(out, 2), cnp.PyArray_ITEMSIZE(out))
+                      cnp.PyArray_DIM(out, 2), cnp.PyArray_TYPE(out))
 
 
 # What is added to, by whose rows, and where: all but the encoding itself.
 cdef int check_sums(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, cnp.ndarray positions,
-                    cnp.ndarray mask) except -1:
+                    cnp.ndarray mask, int of_positions=cnp.NPY_FLOAT64) except -1:
     cdef Py_ssize_t items, rows, width
-    cdef size_t itemsize = cnp.PyArray_ITEMSIZE(out)
+    cdef int dtype = cnp.PyArray_TYPE(out)
     check_out("out", out)
     items, rows = cnp.PyArray_DIM(out, 0), cnp.PyArray_DIM(out, 1)
     width = cnp.PyArray_DIM(out, 2)
-    if x is not None and cnp.PyArray_TYPE(x) != cnp.PyArray_TYPE(out):
-        refuse("x")
     if ids is None:
-        check_rows("x", x, items, rows, width, itemsize)
+        check_rows("x", x, items, rows, width, dtype)
     else:
-        check_table("x", x, width, itemsize)
-    check_rows("ids", ids, items, rows, 0, sizeof(int64_t))
-    check_rows("positions", positions, items, rows, 0, sizeof(double))
-    check_rows("mask", mask, items, rows, 0, sizeof(uint8_t))
+        check_table("x", x, width, dtype)
+    check_rows("ids", ids, items, rows, 0, cnp.NPY_INT64)
+    check_rows("positions", positions, items, rows, 0, of_positions)
+    check_rows("mask", mask, items, rows, 0, cnp.NPY_BOOL)
     return 0
 
 
@@ -565,11 +573,10 @@ def add_rows(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids,
     cdef Block table
     cdef bint single = cnp.PyArray_TYPE(out) != cnp.NPY_FLOAT64
     cdef void *wide
-    check_sums(out, x, ids, positions, mask)
-    check_table("rows", rows, cnp.PyArray_DIM(out, 2), cnp.PyArray_ITEMSIZE(rows))
-    if cnp.PyArray_TYPE(rows) != cnp.PyArray_TYPE(out) and not (
-            cnp.PyArray_ITEMSIZE(out) == 2 and cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT32):
-        refuse("rows")
+    check_sums(out, x, ids, positions, mask, cnp.NPY_INT64)
+    check_table("rows", rows, cnp.PyArray_DIM(out, 2),
+                cnp.NPY_FLOAT32 if cnp.PyArray_ITEMSIZE(out) == 2
+                and cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT32 else cnp.PyArray_TYPE(out))
     arrays = arrays_of(out, x, ids, 0.0, positions, mask)
     target = target_of(out, x, &arrays, stream, scale)
     table = block_of(rows)

@@ -1,10 +1,19 @@
 # How tokens are counted: positions in packed and in padded sequences.
 
+# Both C-contiguous; what is counted by has the dtype of that number.
+cdef int check_counts(cnp.ndarray out, cnp.ndarray by, int dtype) except -1:
+    if not (is_of(out, cnp.NPY_INT64) and cnp.PyArray_ISCARRAY(out) and is_of(by, dtype)
+            and cnp.PyArray_ISCARRAY_RO(by)):
+        refuse("out")
+    return 0
+
+
 def runs(cnp.ndarray out not None, cnp.ndarray lengths not None):
     cdef int64_t *to = <int64_t *> cnp.PyArray_DATA(out)
     cdef const int64_t *length = <const int64_t *> cnp.PyArray_DATA(lengths)
     cdef Py_ssize_t count = cnp.PyArray_SIZE(lengths), i
     cdef int64_t k, total = 0
+    check_counts(out, lengths, cnp.NPY_INT64)
     for i in range(count):
         total += length[i]
     if total != cnp.PyArray_SIZE(out):
@@ -21,6 +30,7 @@ def segments(cnp.ndarray out not None, cnp.ndarray begins not None):
     cdef const uint8_t *begin = <const uint8_t *> cnp.PyArray_DATA(begins)
     cdef Py_ssize_t size = cnp.PyArray_SIZE(out), i
     cdef int64_t position = 0
+    check_counts(out, begins, cnp.NPY_BOOL)
     if cnp.PyArray_SIZE(begins) != size:
         refuse("begins")
     with nogil:
@@ -35,6 +45,7 @@ def counts(cnp.ndarray out not None, cnp.ndarray keep not None, int64_t base, in
     cdef Py_ssize_t size = cnp.PyArray_SIZE(out)
     cdef Py_ssize_t length = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1), first, i
     cdef int64_t beyond
+    check_counts(out, keep, cnp.NPY_BOOL)
     if cnp.PyArray_SIZE(keep) != size:
         refuse("keep")
     with nogil:

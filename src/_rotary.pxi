@@ -68,10 +68,10 @@ def turn_pairs(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray row
     cdef char *scratch
     check_out("out", out)
     check_out("rows", rows)
+    check_rows("x", x, cnp.PyArray_DIM(out, 0), cnp.PyArray_DIM(out, 1), cnp.PyArray_DIM(out, 2),
+               cnp.PyArray_TYPE(out))
     to, source, by = block_of(out), block_of(x), block_of(rows)
-    check_rows("x", x, to.items, to.rows, to.width, to.itemsize)
-    if not (cnp.PyArray_TYPE(x) == cnp.PyArray_TYPE(out) and by.rows == to.rows
-            and by.width <= to.width and by.items and to.items % by.items == 0
+    if not (by.rows == to.rows and by.width <= to.width and by.items and to.items % by.items == 0
             and cnp.PyArray_TYPE(rows) == (
                 cnp.NPY_FLOAT64 if cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT64 else cnp.NPY_FLOAT32)):
         refuse("rows")

@@ -12,13 +12,14 @@ import tracemalloc
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import posenc
-from posenc import _frequencies
+from posenc import _backend, _frequencies
 
 ALL: Any = posenc
 W = np.zeros((3, 4))
@@ -269,6 +270,140 @@ def test_a_list_hides_no_integer_that_numpy_has_rounded(backend: str) -> None:
     assert posenc.encode([2**53, 0.5], 2).shape == (2, 2)
 
 
+def test_a_dtype_is_bfloat16_by_its_type_and_not_by_its_name(backend: str) -> None:
+    """A name is what a type says of itself, and may say otherwise when the kernels ask."""
+    asked: list[object] = []
+
+    class Meta(type):
+        @property
+        def __name__(cls) -> str:  # type: ignore[override]
+            asked.append(cls)
+            return "bfloat" if len(asked) < 2 else "other"
+
+    for named in (Meta("Named", (np.void,), {}), type("bfloat", (np.void,), {})):
+        dtype = np.dtype((named, 2))
+        array = np.zeros((1, 1, 8), dtype)
+        for call in (posenc.fill, posenc.add, posenc.Rotary(8).rotate):
+            asked.clear()
+            with pytest.raises(TypeError, match=r"(out|x) must have dtype"):
+                call(array)
+
+
+def test_kernels_refuse_dtypes_that_they_do_not_know(backend: str) -> None:
+    if backend == "numpy":
+        return  # which reaches no memory of its own accord
+    kernels: Any = _backend.kernels
+    encoder = posenc.Sinusoidal(8)._source.encoder
+    out = np.zeros((1, 1, 8))
+    for wrong in (np.int8, np.int64, np.complex64, bool):
+        with pytest.raises(ValueError, match="out does not fit"):
+            kernels.fill(out.astype(wrong), 0.0, None, encoder, False)
+    one = np.zeros((1, 1))
+    for name, arguments in (
+        ("positions", (None, 0.0, one.astype(int), None)),
+        ("ids", (one, 0.0, None, None)),
+        ("mask", (None, 0.0, None, one)),
+    ):
+        x = out if arguments[0] is None else out[0]
+        with pytest.raises(ValueError, match=f"{name} does not fit"):
+            kernels.add(out, x, *arguments, encoder, False, 1.0)
+    counted = np.zeros(3, np.int64)
+    for call, by in (("segments", one[0]), ("runs", one[0])):
+        with pytest.raises(ValueError, match="does not fit"):
+            getattr(kernels, call)(counted, by)
+
+
+def test_a_number_that_changes_is_asked_for_each_time(backend: str) -> None:
+    """A tensor of torch is hashed by its identity, and an optimiser changes it in place."""
+
+    class Parameter:
+        value = 100.0
+
+        def __float__(self) -> float:
+            return self.value
+
+    base: Any = Parameter()
+    np.testing.assert_array_equal(
+        posenc.encode([1.0], 4, base=base), posenc.encode([1.0], 4, base=100)
+    )
+    base.value = 500.0
+    np.testing.assert_array_equal(
+        posenc.encode([1.0], 4, base=base), posenc.encode([1.0], 4, base=500)
+    )
+
+
+def test_a_grid_asks_for_a_number_once(backend: str) -> None:
+    class Counts:
+        value = 10.0
+
+        def __float__(self) -> float:
+            self.value *= 10
+            return self.value
+
+    grid = ALL.grid_encoding((2, 2), 8, base=Counts())
+    np.testing.assert_array_equal(grid, posenc.grid_encoding((2, 2), 8, base=100.0))
+
+
+class Agrees(str):
+    """A string that is equal to all others."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def test_a_string_is_what_it_holds() -> None:
+    for call in (
+        lambda: posenc.Sinusoidal(4, layout=Agrees("x")),  # type: ignore[arg-type]
+        lambda: posenc.grid_encoding((2, 2), 8, per_axis=False, layout=Agrees("interleaved")),
+        lambda: posenc.Sinusoidal(4, layout=mock.Mock(spec=str)),
+    ):
+        with pytest.raises(ValueError, match=r"^layout must be"):
+            call()
+    with pytest.raises(ValueError, match=r"^rope_type must be"):
+        posenc.Rotary.from_config({"rope_type": Agrees("x"), "rope_theta": 1e4}, head_dim=8)
+
+
+def test_what_only_says_that_it_is_a_list_is_none() -> None:
+    for spec in (list, tuple, np.ndarray, int):
+        with pytest.raises((TypeError, ValueError), match=r"^x must"):
+            ALL.add(mock.MagicMock(spec=spec))
+        with pytest.raises(TypeError, match=r"^d_model must"):
+            ALL.Sinusoidal(mock.Mock(spec=spec))
+
+
+def test_masked_numbers_are_refused(backend: str) -> None:
+    masked: Any = np.ma.masked_array(3, mask=True)
+    for name, call in (
+        ("start", lambda: posenc.add(np.zeros((1, 4)), start=masked)),
+        ("length", lambda: posenc.positional_encoding(masked, 4)),
+        ("scale", lambda: posenc.add(np.zeros((1, 4)), scale=masked)),
+        ("causal", lambda: ALL.alibi_bias(2, 2, 2, causal=np.ma.masked_array(True, mask=True))),
+        ("out", lambda: posenc.fill(np.ma.masked_array(np.zeros((2, 4)), mask=True))),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"^{name} must"):
+            call()
+
+
+@pytest.mark.parametrize("dtype", [",", "(2,3", "f4,,f4", "f4" * 1000])
+def test_a_dtype_that_numpy_cannot_read_is_named(dtype: str) -> None:
+    with pytest.raises(TypeError, match=r"^dtype must be .* got '"):
+        posenc.positional_encoding(3, 4, dtype=dtype)
+
+
+def test_empty_results_of_any_shape_are_named_or_made(backend: str) -> None:
+    for name, call in (
+        ("positions", lambda: posenc.encode(np.empty((2**58, 0)), 64)),
+        ("ids", lambda: posenc.embed(np.empty((2**59, 0), int), W)),
+        ("mask", lambda: posenc.positions.from_mask(np.empty((2**62, 0), bool))),
+        ("positions", lambda: posenc.Rotary(64).tables(positions=np.empty((2**58, 0)))),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must leave a result below"):
+            call()
+    assert posenc.relative_encoding(0, 4, base=1e-100).shape == (0, 4)
+
+
 def test_masked_arrays_in_a_list_are_masked_still(backend: str) -> None:
     """One array for each axis, say; np.asarray would take what is under the mask."""
     where = np.ma.masked_array([0.0, 1.0], mask=[False, True])
@@ -307,6 +442,7 @@ import numpy as np, posenc
 class Last:
     def __del__(self):
         print(posenc.positional_encoding(9000, 256, workers=2).shape)
+posenc.positional_encoding(9000, 256)  # what NumPy imports amid its calls
 last = Last()
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _backend
-from ._checks import MOST_COLUMNS, shown
+from ._checks import MOST_COLUMNS, shown, unmasked
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +41,9 @@ def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Arr
     """
     if type(values) is np.ndarray:
         return values
+    if issubclass(type(values), np.ndarray):
+        unmasked(name, values)
+        return values  # type: ignore[return-value]
     held = _held(name, values)
     try:
         result = np.asarray(held, dtype)
@@ -54,28 +57,32 @@ def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Arr
         ) from error
     except Exception as error:
         raise TypeError(f"{name} must be an array_like, got {_kind_of(values)}") from error
-    return values if issubclass(type(values), np.ndarray) else result  # type: ignore[return-value]
+    return result
 
 
 def _held(name: str, values: Any, depth: int = 0) -> Any:
     """Lists as tuples, all the way down: NumPy reads a list that changes amid its conversion, as by
     an element's ``__array__``, beyond its end."""
-    if depth < MOST_AXES and isinstance(values, list | tuple):
-        items = list.copy(values) if isinstance(values, list) else values
+    if depth < MOST_AXES and _is_sequence(values):
         return tuple(
-            [item if type(item) in _NUMBERS else _held(name, item, depth + 1) for item in items]
+            [
+                item if type(item) in _NUMBERS else _held(name, item, depth + 1)
+                for item in items(values)
+            ]
         )
-    _check_mask(name, values)
+    unmasked(name, values)
     return values
 
 
-def _check_mask(name: str, values: Any) -> None:
-    """ValueError for a masked array in which anything is masked: its mask would be lost."""
-    masked = sys.modules.get("numpy.ma")
-    if masked is not None and isinstance(values, masked.MaskedArray):
-        count = int(np.count_nonzero(masked.getmaskarray(values)))
-        if count:
-            raise ValueError(f"{name} must have nothing masked, got {count} masked elements")
+def _is_sequence(values: Any) -> bool:
+    """Whether it is a list or a tuple, and not an object that says so of itself."""
+    return issubclass(type(values), list | tuple)
+
+
+def items(values: Any) -> list[Any]:
+    """What a list or a tuple holds, whatever its subclass says."""
+    own = list if issubclass(type(values), list) else tuple
+    return list(own.__getitem__(values, slice(None)))
 
 
 def _kind_of(values: Any) -> str:
@@ -104,10 +111,14 @@ def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
             raise TypeError(
                 "dtype bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
             ) from None
-    with contextlib.suppress(TypeError, ValueError):
+    try:
         result = np.dtype(dtype)
         if _is_float(result):
             return result
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:  # noqa: BLE001, S110 - whatever NumPy says of it, a SyntaxError even
+        pass
     raise TypeError(f"dtype must be {_WANTED} in native byte order, got {shown(dtype)}")
 
 
@@ -116,8 +127,9 @@ def _is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """By name, as ml_dtypes, whose type it is, is not required."""
-    return dtype.itemsize == 2 and dtype.isnative and dtype.name == "bfloat16"
+    """By its type, if that is imported: a name is what the type says of itself."""
+    ml_dtypes = sys.modules.get("ml_dtypes")
+    return ml_dtypes is not None and dtype.type is ml_dtypes.bfloat16 and dtype.isnative
 
 
 def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -130,12 +142,16 @@ def plain_halves(array: Array) -> Array:
     return array.view(np.uint16) if is_bfloat16(array.dtype) else array
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """A fresh C-contiguous array whose data begins at a multiple of 64 bytes."""
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], of: str = "length") -> Array:
+    """A fresh C-contiguous array whose data begins at a multiple of 64 bytes.
+
+    Its shape is that of the argument ``of``.
+    """
+    addressable(of, shape, dtype)
     size = math.prod(shape) * dtype.itemsize + _ALIGNMENT
     try:
         buffer = np.empty(size, np.uint8)
-    except (MemoryError, ValueError):  # ValueError where the size does not fit in an address
+    except MemoryError:
         raise MemoryError(
             f"no memory for an array of shape {shown(shape)} and dtype {dtype}"
         ) from None
@@ -151,6 +167,7 @@ def output(
     """
     if not issubclass(type(out), np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
+    unmasked("out", out)
     out = plain(out)
     if not _is_float(out.dtype) or (dtype is not None and out.dtype != dtype):
         wanted = f"{_WANTED} in native byte order" if dtype is None else dtype
@@ -176,12 +193,12 @@ def output(
 
 
 def result(
-    out: Array | None, shape: tuple[int, ...], dtype: npt.DTypeLike | None
+    out: Array | None, shape: tuple[int, ...], dtype: npt.DTypeLike | None, of: str = "length"
 ) -> tuple[Array, Array]:
     """``out``, or a fresh array of the dtype, float64 for ``None``; and the same as an ndarray."""
     wanted = None if dtype is None else float_dtype(dtype)
     if out is None:
-        out = empty(shape, wanted or _FLOATS[1])
+        out = empty(shape, wanted or _FLOATS[1], of)
     return out, output(out, shape, wanted)
 
 
@@ -277,7 +294,7 @@ def beside(
     """
     dtype = x.dtype.newbyteorder("=")
     if out is None:
-        out = empty(x.shape, dtype)
+        out = empty(x.shape, dtype, "x")
     plain = output(out, x.shape, dtype)
     for name, array in (read or {}).items():
         apart(name, array, plain)
@@ -346,7 +363,7 @@ def _is_real(dtype: np.dtype[Any]) -> bool:
 
 def _rounded_integers(name: str, values: npt.ArrayLike, own: Array) -> list[int]:
     """The integers of a list in which NumPy has made floats of them, where that may have rounded."""
-    if not isinstance(values, list | tuple) or own.dtype.kind != "f":
+    if not _is_sequence(values) or own.dtype.kind != "f":
         return []
     if not (np.abs(own) >= _EXACT_INTEGERS).any():
         return []
@@ -358,9 +375,13 @@ def _python_integers(name: str, own: Array, wanted: str) -> Array:
     """An array of objects, each an integer, as one of Python's own ints."""
     ints = []
     for value in own.ravel().tolist():
-        if not isinstance(value, numbers.Integral):
-            raise TypeError(f"{name} must be {wanted}, got dtype {np.asarray(value).dtype}")
-        ints.append(operator.index(value))
+        try:
+            if not isinstance(value, numbers.Integral):
+                raise TypeError
+            ints.append(operator.index(value))
+        except TypeError:
+            kind = "float64" if type(value) is float else "object"
+            raise TypeError(f"{name} must be {wanted}, got dtype {kind}") from None
         if int(value) != ints[-1]:  # a subclass, of which either might be meant
             raise TypeError(
                 f"{name} must be {wanted}, got an object that is {shown(ints[-1])} as an index and "
@@ -391,7 +412,7 @@ def _integral(name: str, values: npt.ArrayLike, bools: bool = False) -> Array:
         return result
     if not result.size and result.dtype.kind == "f":  # NumPy's dtype of an empty list
         return result.astype(np.int64)
-    if result.dtype.kind == "f" and isinstance(values, list | tuple):
+    if result.dtype.kind == "f" and _is_sequence(values):
         result = as_array(name, values, object)  # integers from 2^63 on are floats beside others
     if result.dtype != object:
         raise TypeError(f"{name} must be {wanted}, got dtype {shown(result.dtype)}")
@@ -423,7 +444,7 @@ def switches(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     if given.dtype != np.bool_ and not 0 <= np.bitwise_or.reduce(given, axis=None) <= 1:
         wrong = given[(given != 0) & (given != 1)][0]
         raise ValueError(f"{name} must be bool, or integers that are 0 and 1, got {wrong}")
-    return np.not_equal(given, 0, order="C")
+    return np.array(np.not_equal(given, 0), order="C")
 
 
 def start(first: int, length: int, limit: float, of: str | None = None) -> float:

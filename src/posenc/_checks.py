@@ -7,6 +7,7 @@ an object may answer differently each time it is asked.
 import math
 import operator
 import reprlib
+import sys
 from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -23,20 +24,34 @@ MOST_COLUMNS = 1 << 16
 
 def shown(value: Any) -> str:
     """A value for a message, of bounded length, whatever it is."""
-    if isinstance(value, np.ndarray):
-        shape, dtype = np.ndarray.view(value, np.ndarray).shape, value.dtype
-        return f"an array of shape {shown(shape)} and dtype {shown(dtype)}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = operator.index(value)
-        if value.bit_length() > 256:  # Python refuses to print thousands of digits
-            return f"an integer of {value.bit_length()} bits"
-    if isinstance(value, np.generic):
-        value = value.item()
     try:
-        text = str(value) if isinstance(value, np.dtype) else _repr.repr(value)
+        text = _text(value)
     except Exception:  # noqa: BLE001 - a message must not fail
         text = f"an object of type {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _text(value: Any) -> str:
+    kind = type(value)
+    if issubclass(kind, np.ndarray):
+        plain = np.ndarray.view(value, np.ndarray)
+        return f"an array of shape {shown(plain.shape)} and dtype {shown(plain.dtype)}"
+    if issubclass(kind, np.dtype):
+        return str(value)
+    if issubclass(kind, int) and kind is not bool:
+        value = operator.index(value)
+        if value.bit_length() > 256:  # Python refuses to print thousands of digits
+            return f"an integer of {value.bit_length()} bits"
+    return _repr.repr(value.item() if issubclass(kind, np.generic) else value)
+
+
+def unmasked(name: str, value: Any) -> None:
+    """ValueError for a masked array in which anything is masked: its mask would be lost."""
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and issubclass(type(value), masked.MaskedArray):
+        count = int(np.count_nonzero(masked.getmaskarray(value)))
+        if count:
+            raise ValueError(f"{name} must have nothing masked, got {count} masked elements")
 
 
 def integer(
@@ -48,6 +63,7 @@ def integer(
     else:
         if is_bool(value):
             raise TypeError(f"{name} must be an integer, got the bool {shown(value)}")
+        unmasked(name, value)
         try:
             result = operator.index(value)
         except (TypeError, ValueError):
@@ -77,6 +93,7 @@ def real(name: str, value: SupportsFloat | SupportsIndex) -> float | np.floating
     if not _is_real(value):
         what = "a bool" if is_bool(value) else type(value).__name__
         raise TypeError(f"{name} must be a real number, got {what}")
+    unmasked(name, value)
     if isinstance(value, np.longdouble):
         return np.longdouble(value)
     try:
@@ -111,7 +128,7 @@ def finite(name: str, value: SupportsFloat | SupportsIndex, positive: bool = Fal
 
 def choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     """One of some strings."""
-    if isinstance(value, str):
+    if issubclass(type(value), str):
         for each in choices:
             if str.__eq__(each, value):
                 return each
@@ -119,10 +136,13 @@ def choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     raise ValueError(wanted + shown(value)[: 300 - len(wanted)])
 
 
-def boolean(name: str, value: bool) -> bool:
+def boolean(name: str, value: Any) -> bool:
     """A bool, of Python or of NumPy, or a 0-d array of it."""
-    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype == np.bool_:
-        return bool(np.ndarray.item(value))
+    unmasked(name, value)
+    if issubclass(type(value), np.ndarray):
+        plain = np.ndarray.view(value, np.ndarray)
+        if plain.ndim == 0 and plain.dtype == np.bool_:
+            return bool(plain[()])
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be a bool, got {shown(value)}")
     return bool(value)

@@ -29,7 +29,8 @@ _BITS = 192
 # A number as an integer, most often of `_BITS` bits, and the power of two that scales it.
 Scaled: TypeAlias = tuple[int, int]
 
-# 2 / pi to 64 digits, and a context whose precision is ours whatever the caller's is.
+# 2 / pi to 64 digits, bounds of an exponent, and a context whose precision is ours whatever the
+# caller's is.
 _ONE = decimal.Decimal(1)
 _FAR = decimal.Decimal(4600)  # exp of which has some 2000 digits
 _NEGLIGIBLE = decimal.Decimal(-4600)

@@ -28,7 +28,7 @@ class Source(ABC):
     def resolve(
         self, start: int, positions: Array | None, rows: tuple[int, ...], of: str
     ) -> tuple[float, Array | None]:
-        """The position of the first row, and those of all or None, for the rows of argument `of`."""
+        """Where the rows of the argument `of` begin, and the positions of all where these are given."""
 
     @abstractmethod
     def add(
@@ -106,7 +106,7 @@ def embed(
     factor = _arrays.rounded(factor, _arrays.working(dtype))
     shape = (*chosen.shape, source.width)
     if out is None:
-        out = _arrays.empty(shape, dtype)
+        out = _arrays.empty(shape, dtype, "ids")
     plain = _arrays.output(out, shape, dtype)
     for read, array in {**source.gathered(), name: table}.items():
         _arrays.apart(read, array, plain)

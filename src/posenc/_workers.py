@@ -3,6 +3,8 @@
 import _thread
 import itertools
 import os
+import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import SupportsIndex
@@ -15,6 +17,8 @@ _PIECE = 1 << 26
 _ROWS = 64
 # Bytes of output from which a thread is worth its start.
 _THREAD = 1 << 20
+# Milliseconds that a thread that has not begun is waited for.
+_PATIENCE = 1000
 
 
 def count(workers: SupportsIndex) -> int:
@@ -68,7 +72,7 @@ def _share(
 ) -> None:
     """Work on the pieces in this thread and in up to ``workers - 1`` others.
 
-    The other threads are waited for by locks of our own: after an exception from a signal,
+    The other threads are waited for by means of our own: after an exception from a signal,
     `threading.Thread.join` may return while the thread still runs (python/cpython#89437), and
     `Thread.start` may wait for ever where the new thread has no memory to begin.
     What ends a thread, or says why, needs no memory.
@@ -78,12 +82,9 @@ def _share(
     locks = [_thread.allocate_lock() for _ in range(others)]
     for lock in locks:
         lock.acquire()
+    tickets: list[weakref.ref[_Ticket]] = []
+    gone: deque[weakref.ref[_Ticket]] = deque()
     failure: list[BaseException | None] = [None]
-
-    def stop(error: BaseException) -> None:
-        if failure[0] is None:
-            failure[0] = error
-        pieces.clear()
 
     def drain() -> None:
         try:
@@ -94,9 +95,11 @@ def _share(
                     return
                 work(*piece)
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread, below
-            stop(error)
+            failure[0] = failure[0] or error
+            pieces.clear()
 
-    def other(index: int) -> None:
+    def other(index: int, ticket: _Ticket) -> None:
+        del ticket  # which the thread still has, but no frame that an error keeps
         try:
             begun[index] = True
             drain()
@@ -104,14 +107,30 @@ def _share(
             ended[index] = True
             locks[index].release()
 
+    def start() -> None:
+        for index in range(others):
+            ticket = _Ticket()
+            tickets.append(weakref.ref(ticket, gone.append))
+            try:
+                _thread.start_new_thread(other, (index, ticket))
+            except RecursionError:
+                raise
+            except (RuntimeError, MemoryError):
+                return  # the system has no more threads: those there are will do
+
     def settle() -> None:
-        # One that has not begun will find no piece left, so it need not be waited for.
         while True:
             try:
                 pieces.clear()
+                # One that has not begun will find no piece left, so nothing more is written ...
                 for index, lock in enumerate(locks):
                     while begun[index] and not ended[index]:
                         lock.acquire()
+                # ... but let it begin, as a fork while there are threads is one with threads.
+                for _ in range(_PATIENCE):
+                    if len(gone) == len(tickets):
+                        break
+                    time.sleep(0.001)
                 return
             except BaseException as error:  # noqa: BLE001 - whatever signal comes
                 failure[0] = failure[0] or error
@@ -121,7 +140,7 @@ def _share(
     try:
         try:
             try:
-                _start(other, others)
+                start()
                 drain()
             finally:
                 settle()
@@ -133,12 +152,7 @@ def _share(
         raise failure[0]
 
 
-def _start(work: Callable[[int], None], count: int) -> None:
-    """Threads for ``work(0)``, ``work(1)`` and so on, as many as the system has room for."""
-    for index in range(count):
-        try:
-            _thread.start_new_thread(work, (index,))
-        except RecursionError:
-            raise
-        except (RuntimeError, MemoryError):
-            return
+class _Ticket:
+    """What a thread alone has, so that it is gone when the thread is, whether that had begun or not."""
+
+    __slots__ = ("__weakref__",)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _checks
-from .sinusoidal import Array, Source, prepared
+from .sinusoidal import Array, Source, converted, prepared
 
 # Axes that NumPy has in all versions, but for that of the columns.
 _MOST_AXES = 32 - 1
@@ -162,14 +162,15 @@ def grid_encoding(
         order = _order(axes, len(sides))
     parts = 1 if _checks.boolean("per_axis", per_axis) and arrangement.per_axis else 2
     convention.setdefault("layout", arrangement.layout if parts == 1 else "split")
-    if parts == 2 and not _is(convention["layout"], "split"):
+    convention = converted(grid_encoding, convention)
+    if parts == 2 and convention["layout"] != "split":
         raise ValueError(
             "layout must be 'split' where all sines come before all cosines, "
-            f"got {_checks.shown(convention['layout'])}"
+            f"got {convention['layout']!r}"
         )
     of_axes = _axes(width, arrangement, len(sides), parts, convention)
     points = None if coordinates is None else _points(coordinates, sides, of_axes)
-    out, plain = _arrays.result(out, whole, dtype)
+    out, plain = _arrays.result(out, whole, dtype, "shape")
     encoded = []
     if math.prod(sides):  # else a side may be larger than memory
         if points is None:
@@ -252,11 +253,6 @@ def _several(name: str, values: Iterable[Any], of: str) -> list[Any]:
         raise TypeError(f"{name} must be a sequence of {of}, got {type(values).__name__}") from None
 
 
-def _is(value: object, text: str) -> bool:
-    """Whether a keyword is this string: an array is not, and would have no truth."""
-    return isinstance(value, str) and value == text
-
-
 def _arrangement(preset: str, sides: tuple[int, ...]) -> _Arrangement:
     found = _PRESETS[_checks.choice("preset", preset, tuple(_PRESETS))]
     if found.axes and len(found.axes) != len(sides):
@@ -274,13 +270,12 @@ def _axes(
     What depends on how `d_model` is shared is checked here, as it is what the caller knows.
     """
     odd = convention.get("odd", "error")
-    widths = _widths(d_model, arrangement, count, odd=parts == 1 and not _is(odd, "error"))
-    if _is(odd, "zero") and min(widths) < 2:
+    widths = _widths(d_model, arrangement, count, odd=parts == 1 and odd != "error")
+    if odd == "zero" and min(widths) < 2:
         raise ValueError(
             f"d_model must leave 2 columns or more to each axis where odd='zero', got {d_model}"
         )
     if convention.get("frequencies") is not None:
-        convention["frequencies"] = _arrays.vector("frequencies", convention["frequencies"])
         found = len(convention["frequencies"])
         for columns in widths:
             if columns % 2 == 0 and columns != 2 * found:

@@ -36,14 +36,13 @@ class _Source(_fused_add.Source):
                 f"{of} must have at most {count} rows, the number of learned positions, "
                 f"got {length}"
             )
-        elif length and not 0 <= start <= count - length:
+        elif not 0 <= start <= count - length:
             raise IndexError(
                 f"start must leave all {length} positions at least 0 and below {count}, the "
                 f"number of learned positions, got {_checks.shown(start)}"
             )
         else:
-            first = start if length else 0
-            where = np.arange(first, first + length, dtype=np.int64)
+            where = np.arange(start, start + length, dtype=np.int64)
         return 0.0, _arrays.spread("positions", where, rows)
 
     def add(
@@ -116,7 +115,7 @@ class Learned:
 
     def __reduce__(self) -> tuple[Callable[[Array], "Learned"], tuple[Array]]:
         # Through the checks: memory that comes from elsewhere need not be aligned.
-        return type(self), (self.weight,)
+        return type(self), (self._source.rows,)
 
     def __setstate__(self, state: object) -> None:
         raise TypeError("Learned takes no state: it is unpickled by its table")

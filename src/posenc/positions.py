@@ -138,7 +138,8 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
     Parameters
     ----------
     segments : array_like of int or bool, shape (..., length)
-        The segment of each token, as packed loaders send it; bool where there are two in turn. Neighbours along the last axis with
+        The segment of each token, as packed loaders send it; bool where there are two in turn.
+        Neighbours along the last axis with
         the same id are in the same segment; an id that comes back begins a new one. Padding, 0s
         say, is a segment like any other and is counted too.
 
@@ -168,7 +169,7 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
     begins = np.empty(ids.shape, np.bool_)
     begins[..., :1] = True
     np.not_equal(ids[..., 1:], ids[..., :-1], out=begins[..., 1:])
-    out = _arrays.empty(ids.shape, _INT64)
+    out = _arrays.empty(ids.shape, _INT64, "segments")
     _backend.kernels.segments(out, begins)
     return out
 
@@ -206,7 +207,7 @@ def from_mask(mask: npt.ArrayLike) -> Positions:
            [0, 1, 2, 3, 0]])
     """
     keep = _sequences("mask", _arrays.switches("mask", mask))
-    return _counted(keep, -1, 0)
+    return _counted("mask", keep, -1, 0)
 
 
 def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:
@@ -251,7 +252,7 @@ def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:
         raise ValueError(
             f"padding_idx must leave all positions within int64, got {_checks.shown(pad)}"
         )
-    return _counted(np.not_equal(tokens, pad, order="C"), pad, pad)
+    return _counted("ids", np.not_equal(tokens, pad, order="C"), pad, pad)
 
 
 def to_lengths(position_ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -380,8 +381,8 @@ def _in_documents(lengths: npt.NDArray[np.int64], total: int) -> Positions:
     return out
 
 
-def _counted(keep: npt.NDArray[np.bool_], base: int, pad: int) -> Positions:
-    out = _arrays.empty(keep.shape, _INT64)
+def _counted(name: str, keep: npt.NDArray[np.bool_], base: int, pad: int) -> Positions:
+    out = _arrays.empty(keep.shape, _INT64, name)
     _backend.kernels.counts(out, keep, base, pad)
     return out
 

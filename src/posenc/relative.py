@@ -74,5 +74,5 @@ def relative_encoding(
     _arrays.addressable("length", shape, np.dtype(np.float64))
     threads = _workers.count(workers)
     out, plain = _arrays.result(out, shape, dtype)
-    source.fill(plain[::-1], 1 - tokens, threads)
+    source.fill(plain[::-1], min(1 - tokens, 0), threads)
     return out

@@ -342,6 +342,7 @@ class Rotary:
         count = None if length is None else _checks.integer("length", length, least=0)
         if count is None and positions is None:
             raise TypeError("length must be an integer where no positions are given, got None")
+        pair = None if out is None else _pair(out)
         first, where = _positions(plan, start, positions)
         # No code but ours and NumPy's from here on.
         if where is None:
@@ -355,7 +356,12 @@ class Rotary:
                     f"length must be that of positions, got {_checks.shown(count)} for shape "
                     f"{_checks.shown(shape)}"
                 )
-        plain, given = _outputs(out, (*shape, plan.dim), wanted)
+        of = "length" if where is None else "positions"
+        if pair is None:
+            wanted = wanted or np.dtype(np.float64)
+            size = (*shape, plan.dim)
+            pair = _arrays.empty(size, wanted, of), _arrays.empty(size, wanted, of)
+        plain = _outputs(pair, (*shape, plan.dim), wanted)
         if not shape:
             plain = [array[np.newaxis] for array in plain]
             at = [array[np.newaxis] for array in at]
@@ -373,9 +379,9 @@ class Rotary:
 
         if plain[0].size:
             items, rows, width = batches[0][0].shape
-            size = 2 * width * plain[0].itemsize
-            _workers.run(work, (len(batches), items, rows), size, 1)
-        return given
+            bytes_of_row = 2 * width * plain[0].itemsize
+            _workers.run(work, (len(batches), items, rows), bytes_of_row, 1)
+        return pair
 
     def rotate(
         self,
@@ -516,24 +522,24 @@ def _check_rows(plan: _Plan, rows: tuple[int, ...], positions: Floats) -> None:
         )
 
 
+def _pair(out: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The arrays for cosines and for sines."""
+    if issubclass(type(out), list | tuple):
+        arrays = _arrays.items(out)
+        if len(arrays) == 2:
+            return arrays[0], arrays[1]
+    raise TypeError(f"out must be two arrays, for cosines and sines, got {_checks.shown(out)}")
+
+
 def _outputs(
-    out: tuple[Array, Array] | None, shape: tuple[int, ...], dtype: np.dtype[Any] | None
-) -> tuple[list[Array], tuple[Array, Array]]:
-    """Two arrays to write to, and the same as they came."""
-    if out is None:
-        wanted = dtype or np.dtype(np.float64)
-        out = _arrays.empty(shape, wanted), _arrays.empty(shape, wanted)
-    try:
-        cos, sin = out if isinstance(out, tuple | list) else ()
-    except ValueError:
-        raise TypeError(
-            f"out must be two arrays, for cosines and sines, got {_checks.shown(out)}"
-        ) from None
-    first = _arrays.output(cos, shape, dtype)
-    second = _arrays.output(sin, shape, first.dtype)
+    pair: tuple[Array, Array], shape: tuple[int, ...], dtype: np.dtype[Any] | None
+) -> list[Array]:
+    """The same as plain arrays that can be written to."""
+    first = _arrays.output(pair[0], shape, dtype)
+    second = _arrays.output(pair[1], shape, first.dtype)
     if _arrays.overlap(first, second):
         raise ValueError("out must be two arrays that share no memory, got an overlap")
-    return [first, second], (cos, sin)
+    return [first, second]
 
 
 def _tables_of_axes(plan: _Plan, cos: Array, sin: Array, at: Sequence[Floats]) -> None:

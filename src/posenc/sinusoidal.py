@@ -14,11 +14,25 @@ from ._encoder import Encoder
 
 Array = npt.NDArray[Any]
 Layout = Literal["interleaved", "split"]
-
-
 Odd = Literal["error", "trim", "ceil", "zero"]
 # What frequencies that are given stand for.
 _OF_FREQUENCIES = ("base", "shift", "odd", "freq_scale")
+
+# The keywords of a convention, in the order of their fields, as values of Python's own.
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "base": lambda base: _checks.finite("base", base, positive=True),
+    "shift": lambda shift: _checks.finite("shift", shift),
+    "odd": lambda odd: _checks.choice("odd", odd, get_args(Odd)),
+    "freq_scale": lambda scale: _checks.finite("freq_scale", scale, positive=True),
+    "layout": lambda layout: _checks.choice("layout", layout, get_args(Layout)),
+    "cos_first": lambda cos_first: _checks.boolean("cos_first", cos_first),
+    "amplitude": lambda by: _checks.finite("amplitude", by) + 0.0,  # -0.0 is 0.0
+    "frequencies": lambda of: None if of is None else _arrays.vector("frequencies", of),
+}
+
+
+def _converted(convention: dict[str, Any]) -> dict[str, Any]:
+    return {name: _CONVERSIONS[name](value) for name, value in convention.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +116,7 @@ class Source(_fused_add.Source):
         _arrays.few_axes("positions", where)
         threads = _workers.count(workers)
         # No code but ours and NumPy's from here on.
-        out, plain = _arrays.result(out, (*where.shape, self.width), wanted)
+        out, plain = _arrays.result(out, (*where.shape, self.width), wanted, "positions")
         if not where.ndim:
             plain, where = plain[np.newaxis], where[np.newaxis]
         self._write(plain, 0.0, where, threads)
@@ -174,9 +188,9 @@ class Sinusoidal:
     TypeError
         If `d_model` is not an integer, `cos_first` no bool, or a number not real.
     ValueError
-        If `d_model` is less than 1, more than 65536, or odd where `odd` says nothing of it, a number is out of its
-        bounds, `odd` or `layout` is none of those named, or `frequencies` have another shape, are
-        not finite, or come with one of those that they stand for.
+        If `d_model` is less than 1, more than 65536, or odd where `odd` says nothing of it, a number is
+        out of its bounds, `odd` or `layout` is none of those named, or `frequencies` have another
+        shape, are not finite, or come with one of those that they stand for.
 
     Examples
     --------
@@ -209,19 +223,9 @@ class Sinusoidal:
     _source: Source = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        checked = {
-            "d_model": _checks.integer("d_model", self.d_model, 1, _checks.MOST_COLUMNS),
-            "base": _checks.finite("base", self.base, positive=True),
-            "shift": _checks.finite("shift", self.shift),
-            "odd": _checks.choice("odd", self.odd, get_args(Odd)),
-            "freq_scale": _checks.finite("freq_scale", self.freq_scale, positive=True),
-            "layout": _checks.choice("layout", self.layout, get_args(Layout)),
-            "cos_first": _checks.boolean("cos_first", self.cos_first),
-            "amplitude": _checks.finite("amplitude", self.amplitude) + 0.0,  # -0.0 is 0.0
-        }
-        if self.frequencies is not None:
-            checked["frequencies"] = _arrays.vector("frequencies", self.frequencies)
-        for name, value in checked.items():
+        width = _checks.integer("d_model", self.d_model, 1, _checks.MOST_COLUMNS)
+        given = {name: getattr(self, name) for name in _CONVERSIONS}
+        for name, value in {"d_model": width, **_converted(given)}.items():
             object.__setattr__(self, name, value)
         schedule = self._geometric() if self.frequencies is None else self._explicit()
 
@@ -231,11 +235,8 @@ class Sinusoidal:
             )
             return Source(self.d_model, encoder)
 
-        object.__setattr__(self, "_source", _recent.get(self._key(), prepare))
-
-    def _key(self) -> tuple[Any, ...]:
-        """What the source is kept under while it is one of those used last."""
-        return (Source, self.d_model, *self._convention().items())
+        key = _key(self.d_model, self._convention())
+        object.__setattr__(self, "_source", _recent.get(key, prepare))
 
     def _geometric(self) -> Callable[[], _frequencies.Schedule]:
         d_model, odd = self.d_model, self.d_model % 2
@@ -254,7 +255,7 @@ class Sinusoidal:
     def _explicit(self) -> Callable[[], _frequencies.Schedule]:
         frequencies = cast(tuple[float, ...], self.frequencies)
         for name in _OF_FREQUENCIES:
-            if getattr(self, name) != self.__dataclass_fields__[name].default:
+            if getattr(self, name) != _DEFAULTS[name]:
                 raise ValueError(f"frequencies stand for {name} too, got both")
         if 2 * len(frequencies) != self.d_model:
             raise ValueError(
@@ -264,12 +265,8 @@ class Sinusoidal:
 
     def _convention(self) -> dict[str, Any]:
         """The keywords that are not the default."""
-        keywords = {f.name: getattr(self, f.name) for f in fields(self) if f.kw_only}
-        return {
-            name: value
-            for name, value in keywords.items()
-            if value != self.__dataclass_fields__[name].default
-        }
+        keywords = {name: getattr(self, name) for name in _CONVERSIONS}
+        return {name: value for name, value in keywords.items() if value != _DEFAULTS[name]}
 
     def __repr__(self) -> str:
         shown = {"d_model": self.d_model, **self._convention()}
@@ -310,7 +307,7 @@ class Sinusoidal:
         from . import _presets  # here, as few ask for it
 
         width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
-        _known(cls.preset, overrides)
+        overrides = converted(cls.preset, overrides)
         keywords = _presets.convention(name, width)
         if overrides.get("frequencies") is not None:
             keywords = {key: keywords[key] for key in keywords if key not in _OF_FREQUENCIES}
@@ -383,13 +380,13 @@ class Sinusoidal:
         )
 
 
-_CONVENTION = tuple(f.name for f in fields(Sinusoidal) if f.kw_only)
+_DEFAULTS = {f.name: f.default for f in fields(Sinusoidal) if f.kw_only}
 
 
 def _known(call: Callable[..., Any], convention: dict[str, Any]) -> None:
     """TypeError where a call's further keywords are none of a convention's."""
     for name in convention:
-        if name not in _CONVENTION:
+        if name not in _CONVERSIONS:
             own = [
                 parameter.name
                 for parameter in inspect.signature(call).parameters.values()
@@ -397,33 +394,33 @@ def _known(call: Callable[..., Any], convention: dict[str, Any]) -> None:
             ]
             raise TypeError(
                 f"{call.__name__}() got an unexpected keyword argument {_checks.shown(name)}; "
-                f"it takes {', '.join([*own, *_CONVENTION])}"
+                f"it takes {', '.join([*own, *_CONVERSIONS])}"
             )
 
 
-# With their types: an argument that is refused must not be taken for an equal one that was not.
-@functools.lru_cache(maxsize=256, typed=True)
-def _key(d_model: int, **convention: Any) -> tuple[Any, ...]:
-    return Sinusoidal(d_model, **convention)._key()
+def converted(call: Callable[..., Any], convention: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of a convention that a call was given, each converted once."""
+    _known(call, convention)
+    return _converted(convention)
 
 
 def prepared(
     call: Callable[..., Any], d_model: SupportsIndex, convention: dict[str, Any]
 ) -> Source:
     """The rows of the convention that a call of the module asks for by its keywords."""
-    _known(call, convention)
+    keywords = converted(call, convention)
     width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
+    return _recent.get(_key(width, keywords), lambda: Sinusoidal(width, **keywords)._source)
 
-    def make() -> Source:
-        return Sinusoidal(width, **convention)._source
 
-    if convention.get("frequencies") is not None:  # too many numbers to look up by
-        return make()
-    try:
-        key = _key(width, **convention)
-    except TypeError:  # an argument that cannot be hashed, or one that is wrong: it says which
-        return make()
-    return _recent.get(key, make)
+def _key(d_model: int, convention: dict[str, Any]) -> tuple[Any, ...]:
+    """What a source is kept under while it is one of those used last."""
+    others = [
+        (name, convention[name])
+        for name in _CONVERSIONS
+        if name in convention and convention[name] != _DEFAULTS[name]
+    ]
+    return (Source, d_model, *others)
 
 
 def positional_encoding(
@@ -445,7 +442,7 @@ def positional_encoding(
     length : int
         Number of rows, 0 or more.
     d_model : int
-        Number of columns: even, 2 to 65536.
+        Number of columns: even unless `odd` says more, 2 to 65536.
     start : int, default 0
         Position of the first row, negative ones included. Row r is the encoding of ``start + r``
         and has the same bits whatever `start` and `length` are.
@@ -469,8 +466,9 @@ def positional_encoding(
     TypeError
         If an argument has the wrong type: a float for a number of rows, a dtype that is no float.
     ValueError
-        If `length` is negative, `d_model` odd, less than 2 or more than 65536, `workers` 0, a position beyond 2**53
-        in magnitude, or the convention out of its bounds.
+        If `length` is negative, `d_model` less than 2, more than 65536 or odd where `odd` says nothing
+        of it, `workers` 0 or beyond the CPUs from below, a position beyond 2**53 in magnitude, or the
+        convention out of its bounds.
 
     Examples
     --------
