@@ -456,7 +456,8 @@ def start(first: int, length: int, limit: float, of: str | None = None) -> float
     if length > most:
         what = "length must be" if of is None else f"{of} must have a length of"
         raise ValueError(
-            f"{what} at most {most}, as positions are resolved up to {reach}, got {shown(length)}"
+            f"{what} at most {most}, as frequencies are resolved at positions up to {reach}, "
+            f"got {shown(length)}"
         )
     raise ValueError(
         f"start must leave all {length} positions within {reach} of 0, got {shown(first)}"

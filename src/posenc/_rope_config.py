@@ -179,6 +179,11 @@ def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "
     claims = _claims(values, family)
     _fill(values, family, null, alone=rope is None)
     _fill_lengths(values, rope_type)
+    if rope_type != "longrope" and "short_factor" in values:  # Phi-3 has other names for it
+        raise ValueError(
+            f"short_factor must be left out for rope_type {rope_type!r}, which has none, "
+            f"got {shown(values['short_factor'])}"
+        )
     result = _Config(values, family, rope_type)
     _check(result, {key: beside[key] for key in beside.keys() - given}, claims, layer_type)
     return result
