@@ -115,8 +115,9 @@ def _share(
                 _thread.start_new_thread(other, (index, ticket))
             except RecursionError:
                 raise
-            except (RuntimeError, MemoryError):
-                return  # the system has no more threads: those there are will do
+            except (RuntimeError, MemoryError):  # the system has no more: those there are will do
+                tickets.pop()
+                return
 
     def settle() -> None:
         while True:
@@ -128,7 +129,7 @@ def _share(
                         lock.acquire()
                 # ... but let it begin, as a fork while there are threads is one with threads.
                 for _ in range(_PATIENCE):
-                    if len(gone) == len(tickets):
+                    if all(begun[: len(tickets)]) or len(gone) == len(tickets):
                         break
                     time.sleep(0.001)
                 return
