@@ -6,6 +6,7 @@ stands at the last key: with `q_len` queries and `k_len` keys, query i is at pos
 """
 
 import bisect
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, SupportsIndex
@@ -157,18 +158,20 @@ def alibi_bias(
     >>> posenc.alibi_bias(2, q_positions=where[:, -1:], k_positions=where)[0, 0]
     array([[-0.125 , -0.125 , -0.125 , -0.0625,  0.    ]])
     """
-    slopes = alibi_slopes(heads)
+    count = _checks.integer("heads", heads, 1, _MOST)
     causal = _checks.boolean("causal", causal)
     wanted = _arrays.float_dtype(dtype)
 
+    slopes = functools.cache(alibi_slopes)  # made once all arguments are checked
+
     def biases(distances: npt.NDArray[np.int64]) -> Array:
-        result = np.multiply.outer(slopes, -np.abs(distances))
+        result = np.multiply.outer(slopes(count), -np.abs(distances))
         if causal:
             result[:, distances > 0] = -np.inf
         with np.errstate(over="ignore"):
             return result.astype(_arrays.working(wanted)).astype(wanted)
 
-    return _of_distances(biases, (len(slopes),), wanted, q_len, k_len, q_positions, k_positions)
+    return _of_distances(biases, (count,), wanted, q_len, k_len, q_positions, k_positions)
 
 
 def t5_buckets(
@@ -251,11 +254,11 @@ def t5_buckets(
         count //= 2
     exact = count // 2
     farthest = _checks.integer("max_distance", max_distance, exact + 1, _MOST_DISTANCE)
-    edges = _edges(count, exact, farthest)
+    edges = functools.cache(_edges)  # made once all arguments are checked
 
     def buckets(distances: npt.NDArray[np.int64]) -> Array:
         behind = np.abs(distances) if bidirectional else np.maximum(-distances, 0)
-        found = np.searchsorted(edges, behind, side="right")
+        found = np.searchsorted(edges(count, exact, farthest), behind, side="right")
         if bidirectional:
             found[distances > 0] += count
         return found
