@@ -31,7 +31,6 @@ Scaled: TypeAlias = tuple[int, int]
 
 # 2 / pi to 64 digits, bounds of an exponent, and a context whose precision is ours whatever the
 # caller's is.
-_ONE = decimal.Decimal(1)
 _FAR = decimal.Decimal(4600)  # exp of which has some 2000 digits
 _NEGLIGIBLE = decimal.Decimal(-4600)
 _PER_RADIAN = decimal.Decimal("0.6366197723675813430755350534900574481378385829618257949906693762")
@@ -153,20 +152,39 @@ def _geometric_turns(
     context = _EXACT.copy()  # for this thread alone
     exact = decimal.Decimal.from_float
     steps_to_base = context.subtract(exact(float(divisor)), exact(shift))
-    ratio = _ONE
+    ratio = _mantissa(1, 1)
     if steps_to_base > 0:
-        # Two thirds of the time of `power`, and nearly six digits more than the mantissas hold.
-        exponent = context.divide(context.ln(exact(base)), context.minus(steps_to_base))
-        # Beyond, all but the first frequency are 0 or overflow, and integers would be too long.
-        ratio = context.exp(max(min(exponent, _FAR), _NEGLIGIBLE))
+        ratio = _root_of_inverse(exact(base), steps_to_base, context)
     first = _PER_RADIAN if scale == 1.0 else context.multiply(_PER_RADIAN, exact(scale))
     # every frequency is one of some sqrt(count) leaps times one of as many steps
     width = 1 << count.bit_length() // 2
-    *steps, leap = _powers(
-        _mantissa(*_ONE.as_integer_ratio()), _mantissa(*ratio.as_integer_ratio()), width + 1
-    )
+    *steps, leap = _powers(_mantissa(1, 1), ratio, width + 1)
     leaps = _powers(_mantissa(*first.as_integer_ratio()), leap, -(-count // width))
     return _doubles([_product(a, b) for a in leaps for b in steps][:count])
+
+
+def _root_of_inverse(
+    base: decimal.Decimal, degree: decimal.Decimal, context: decimal.Context
+) -> Scaled:
+    """``base ** (-1 / degree)``: square roots as long as the degree is even, then the rest of it."""
+    halvings = 0
+    if degree == degree.to_integral_value():
+        whole = int(degree)
+        halvings = (whole & -whole).bit_length() - 1
+        degree = decimal.Decimal(whole >> halvings)
+    if degree == 1:
+        numerator, denominator = base.as_integer_ratio()
+        value, shift = _mantissa(denominator, numerator)
+    else:
+        # Two thirds of the time of `power`, and nearly six digits more than the mantissas hold.
+        exponent = context.divide(context.ln(base), context.minus(degree))
+        # Beyond, all but the first frequency are 0 or overflow, and integers would be too long.
+        root = context.exp(max(min(exponent, _FAR), _NEGLIGIBLE))
+        value, shift = _mantissa(*root.as_integer_ratio())
+    for _ in range(halvings):
+        even = _BITS + (shift + _BITS) % 2
+        value, shift = math.isqrt(value << even), (shift - even) // 2
+    return value, shift
 
 
 def _doubles(scaled: list[Scaled]) -> tuple[list[float], list[float]]:
