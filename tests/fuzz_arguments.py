@@ -18,7 +18,7 @@ import random
 import re
 import types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
@@ -768,10 +768,25 @@ class Hostile:
         return honest()
 
 
+def _viewed(values: Iterable[Any]) -> set[int]:
+    """The owners of memory that others are views of: no call of NumPy outlives that they let it go."""
+    found: set[int] = set()
+    for value in values:
+        if isinstance(value, list | tuple):
+            found |= _viewed(value)
+        owner = value
+        while isinstance(owner, np.ndarray) and isinstance(owner.base, np.ndarray):
+            owner = owner.base
+            found.add(id(owner))
+    return found
+
+
 def act(call: Call, rng: random.Random) -> None:
     """Change what a call is about while it runs."""
     arrays = [place.array for place in call.scene.memory.places.values()]
     own = [place.array for place in call.scene.memory.places.values() if place.buffer is None]
+    viewed = _viewed([*call.arguments.values(), getattr(call.instance, "weight", None)])
+    own = [array for array in own if id(array) not in viewed]
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         what = rng.randrange(8)

@@ -206,6 +206,7 @@ def test_a_whole_configuration() -> None:
         ({"rope_theta": 1e4, "partial_rotary_factor": 1.5}, "partial_rotary_factor"),
         ({"rope_theta": 1e4, "partial_rotary_factor": 0.11}, "partial_rotary_factor.*7"),
         ({"rope_theta": 1e4, "mrope_section": [1, 2, 3]}, "mrope_section"),
+        ({"rope_type": "linear", "factor": 2.0, "rope_theta": 5e-324}, "rope_theta.*5e-324"),
         ({**YARN, "factor": 2.0, "short_factor": [1.0] * 32}, "short_factor.*'yarn'"),
         ({**YARN, "factor": 2.0, "rope_theta": 1.0}, "rope_theta"),
     ],

@@ -79,8 +79,9 @@ def geometric(
     try:
         return _schedule(*_geometric_turns(base, count, divisor or count, shift, scale))
     except OverflowError:
+        factor = f" times freq_scale {scale}" * (scale != 1.0)
         raise ValueError(
-            f"base and freq_scale must leave frequencies that do not overflow, got {base}, {scale}"
+            f"base must leave frequencies that do not overflow, got {base}{factor}"
         ) from None
 
 
@@ -97,7 +98,10 @@ def explicit(frequencies: tuple[float, ...]) -> Schedule:
 @functools.lru_cache(maxsize=8)
 def radians(base: float, count: int) -> npt.NDArray[np.float64]:
     """The doubles nearest to ``base ** (-i / count)``, read-only: without libm, so everywhere."""
-    nearest, left = _geometric_turns(base, count, count, 0.0, 1.0)
+    try:
+        nearest, left = _geometric_turns(base, count, count, 0.0, 1.0)
+    except OverflowError:
+        raise ValueError(f"base must leave frequencies that do not overflow, got {base}") from None
     context = _EXACT.copy()  # for this thread alone
     exact = decimal.Decimal.from_float  # the constructor would leave a flag in the caller's context
     sums = [context.add(exact(hi), exact(lo)) for hi, lo in zip(nearest, left, strict=True)]

@@ -712,9 +712,14 @@ def _rope(config: _Config) -> Rope:
     return rope._replace(layout=config.layout)
 
 
-def _plain(base: float, dim: int) -> Floats:
-    """``base ** (-2 * i / dim)``."""
-    return _frequencies.radians(base, dim // 2)
+def _plain(theta: float, dim: int) -> Floats:
+    """``theta ** (-2 * i / dim)``."""
+    try:
+        return _frequencies.radians(theta, dim // 2)
+    except ValueError:
+        raise ValueError(
+            f"rope_theta must leave frequencies that do not overflow, got {theta}"
+        ) from None
 
 
 def _blend(config: _Config, kept: Floats) -> Floats:
