@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 import posenc
-from posenc import _rope_config, grid
+from posenc import _arrays, _rope_config, grid
 
 Array = npt.NDArray[Any]
 
@@ -382,6 +382,21 @@ def _axes(scene: Scene) -> tuple[int, ...]:
     return (scene.axes,) if scene.axes else ()
 
 
+def _between(scene: Scene) -> dict[str, Any]:
+    """Queries and keys: how many, or where they stand."""
+    if scene.rng.random() < 0.5:
+        return {"q_len": scene.length, "k_len": scene.length + scene.pick(0, 0, 1, 30)}
+    at = {"q_positions": scene.integers(scene.rows, 0, 300)}
+    if scene.rng.random() < 0.5:
+        at["k_positions"] = scene.integers((*scene.lead, scene.rng.randrange(9)), 0, 300)
+    return at
+
+
+def _packed(scene: Scene) -> Array:
+    documents = [np.arange(scene.rng.randint(1, 9)) for _ in range(scene.rng.randrange(1, 5))]
+    return np.concatenate(documents)
+
+
 # By the name of the parameter, where several share it by that of the call too.
 VALID: dict[str, Callable[[Scene], Any]] = {
     "length": lambda s: s.length,
@@ -412,13 +427,12 @@ VALID: dict[str, Callable[[Scene], Any]] = {
     "bidirectional": lambda s: s.pick(True, False),
     "name": lambda s: s.pick(*posenc.presets()),
     "heads": lambda s: s.rng.randint(1, 20),
-    "q_len": lambda s: s.length,
-    "k_len": lambda s: s.length + s.pick(0, 0, 1, 30),
     "num_buckets": lambda s: s.rng.randint(4, 40),
     "max_distance": lambda s: s.rng.randint(41, 300),
     "lengths": lambda s: s.integers((s.pick(0, 1, 3, 8),), 0, 9),
     "cu_seqlens": lambda s: [0, *itertools.accumulate(s.rng.randrange(9) for _ in range(4))],
     "segments": lambda s: s.integers(s.rows, 0, 3),
+    "position_ids": _packed,
 }
 # Calls whose arguments fit one another alone, and which keywords those are.
 TOGETHER: dict[str, Callable[[Scene], dict[str, Any]]] = {
@@ -426,12 +440,21 @@ TOGETHER: dict[str, Callable[[Scene], dict[str, Any]]] = {
     "Rotary": lambda s: s.rotation,
     "grid_encoding": Scene.grid,
     "Rotary.from_config": Scene.config,
+    "alibi_bias": _between,
+    "t5_buckets": _between,
 }
 _ALONE = {
     "Sinusoidal": {field.name for field in dataclasses.fields(posenc.Sinusoidal)},
     "Rotary": {field.name for field in dataclasses.fields(posenc.Rotary)},
     "grid_encoding": {"axes", "coordinates", "extra_rows", "per_axis", "preset"},
-    "Rotary.from_config": {"head_dim", "max_position_embeddings", "seq_len", "layout"},
+    "Rotary.from_config": {
+        *("head_dim", "max_position_embeddings", "seq_len", "layout"),
+        *("rope_theta", "layer_type"),
+    },
+    **{
+        name: {"q_len", "k_len", "q_positions", "k_positions"}
+        for name in ("alibi_bias", "t5_buckets")
+    },
 }
 
 
@@ -695,8 +718,8 @@ _JUNK: list[Callable[[], Any]] = [
     lambda: [[1], 2],
     lambda: memoryview(b"abcdefgh"),
     lambda: functools.reduce(lambda inner, _: [inner], range(70), cast(Any, 1)),
-    lambda: np.zeros((1,) * 64, "i8"),
-    lambda: np.zeros((1,) * 40, object),
+    lambda: np.zeros((1,) * _arrays.MOST_AXES, "i8"),
+    lambda: np.zeros((1,) * min(40, _arrays.MOST_AXES), object),
     lambda: [1] * 70,
     lambda: np.empty((0, 2**40), "f4"),
     lambda: np.empty((2**40, 0), "f8"),
@@ -1016,7 +1039,9 @@ def _spoil_array(call: Call, rng: random.Random) -> None:
             lambda: memory.view(other, value.shape, None, rng.choice((0, 1, 8))),
             lambda: memory.view(value, (side, side, *value.shape[-1:]), (0, 0, value.itemsize), 0),
             lambda: memory.view(value, (3, side, *value.shape[-1:]), (8, 16, value.itemsize), 0),
-            lambda: value.reshape((1,) * rng.randrange(1, max(64 - value.ndim, 2)) + value.shape),
+            lambda: value.reshape(
+                (1,) * rng.randrange(1, max(_arrays.MOST_AXES - value.ndim, 2)) + value.shape
+            ),
             lambda: np.zeros((*value.shape[:-1], 0), value.dtype),
             lambda: np.lib.stride_tricks.as_strided(
                 np.zeros(1, value.dtype), (side, side, 2), (0,) * 3
