@@ -798,8 +798,8 @@ def _viewed(values: Iterable[Any]) -> set[int]:
         if isinstance(value, list | tuple):
             found |= _viewed(value)
         owner = value
-        while isinstance(owner, np.ndarray) and isinstance(owner.base, np.ndarray):
-            owner = owner.base
+        while issubclass(type(owner), np.ndarray):
+            owner = np.ndarray.base.__get__(owner)  # whatever its class says of it
             found.add(id(owner))
     return found
 
