@@ -40,6 +40,8 @@ _SPAN = 10**9  # seeds that belong to each --seed
 _RECORD = struct.Struct("qd")  # the seed of the call that runs, and when it began
 _SANITIZER = "allocator_may_return_null=1:max_allocation_size_mb=3000:hard_rss_limit_mb=8000"
 _SHOWN = 5  # seeds of one kind of finding
+# Calls of a process: arrays of objects are not collected where they refer to what holds them.
+_LIFE = 20_000
 
 
 class Finding(NamedTuple):
@@ -208,7 +210,8 @@ def hunt(
     until, last = time.monotonic() + seconds, first + calls
 
     def begin(seed: int) -> Worker:
-        return Worker(command, seed, last, jobs, until - time.monotonic())
+        end = min(last, seed + _LIFE * jobs)
+        return Worker(command, seed, end, jobs, until - time.monotonic())
 
     running = [begin(first + job) for job in range(jobs)]
     try:

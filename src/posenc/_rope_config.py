@@ -203,7 +203,8 @@ def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
 
 def _parameters(config: Values, family: Family, layer_type: str | None) -> Values | None:
     """The rope dictionary of a layer type; None where its values stand beside all others."""
-    parameters, scaling = (_dictionary(config, k) for k in ("rope_parameters", "rope_scaling"))
+    parameters = _dictionary(config, "rope_parameters")
+    scaling = _dictionary(config, "rope_scaling")
     if "rope_type" in config and _WHOLE.isdisjoint(config) and not (parameters or scaling):
         return None  # a rope dictionary itself, of whichever layers
     if family.layers:
@@ -500,7 +501,7 @@ class _Config(NamedTuple):
 
     @property
     def head_dim(self) -> int:
-        first, *others = (_size(key, self.values[key]) for key in self.widths)
+        first, *others = [_size(key, self.values[key]) for key in self.widths]
         return _within(" // ".join(self.widths), first // math.prod(others))
 
     @property
