@@ -1,15 +1,17 @@
 """A cache of what was used last, bounded in number and in bytes."""
 
 from collections.abc import Callable, Hashable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Sized(Protocol):
+        @property
+        def nbytes(self) -> int: ...
 
 
-class _Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-T = TypeVar("T", bound=_Sized)
+T = TypeVar("T", bound="_Sized")
 
 # So many conventions may take turns, and what is prepared for them keeps so many bytes.
 _MOST = 64
@@ -17,7 +19,7 @@ _MOST_BYTES = 1 << 25
 
 # With its bytes; what was used last comes last. No lock guards it, which a fork could leave held:
 # every operation is atomic by itself, and two threads at most make the same thing twice.
-_entries: dict[Hashable, tuple[_Sized, int]] = {}
+_entries: "dict[Hashable, tuple[_Sized, int]]" = {}
 
 
 def get(key: Hashable, make: Callable[[], T]) -> T:

@@ -35,12 +35,12 @@ def _converted(convention: dict[str, Any]) -> dict[str, Any]:
     return {name: _CONVERSIONS[name](value) for name, value in convention.items()}
 
 
-@dataclass(frozen=True, eq=False)
 class Source(_fused_add.Source):
     """The rows of a prepared convention."""
 
-    width: int
-    encoder: Encoder
+    def __init__(self, width: int, encoder: Encoder) -> None:
+        self.width = width
+        self.encoder = encoder
 
     @property
     def nbytes(self) -> int:
