@@ -365,6 +365,23 @@ def test_a_string_is_what_it_holds() -> None:
         posenc.Rotary.from_config({"rope_type": Agrees("x"), "rope_theta": 1e4}, head_dim=8)
 
 
+def test_a_key_is_what_it_holds() -> None:
+    class Other(str):
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            return False
+
+    yarn = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}
+    plain = {"head_dim": 64, "rope_parameters": {**yarn, "original_max_position_embeddings": 4096}}
+    other = {
+        Other("head_dim"): 64,
+        Other("rope_parameters"): {**yarn, Other("original_max_position_embeddings"): 4096},
+    }
+    assert posenc.Rotary.from_config(other) == posenc.Rotary.from_config(plain)
+
+
 def test_what_only_says_that_it_is_a_list_is_none() -> None:
     for spec in (list, tuple, np.ndarray, int):
         with pytest.raises((TypeError, ValueError), match=r"^x must"):

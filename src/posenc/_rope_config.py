@@ -23,6 +23,8 @@ Values = dict[str, Any]
 
 # Columns of the widest head: some 100 times those of any model, and made within a second.
 _WIDEST = 1 << 16
+# How deep dictionaries lie that are read: those of a layer type in rope_parameters in text_config.
+_DEPTH = 3
 # Axes of positions of the longest mrope_section.
 _MOST_SECTIONS = 64
 
@@ -41,7 +43,17 @@ class Rope(NamedTuple):
 def from_config(config: Mapping[str, Any], given: Values, layer_type: str | None) -> Rope:
     """What `Rotary` needs to know; what is ``given`` stands above the configuration."""
     with np.errstate(all="ignore"):
-        return _rope(_read(config, given, layer_type))
+        return _rope(_read(_with_plain_keys(config), given, layer_type))
+
+
+def _with_plain_keys(config: Mapping[Any, Any], depth: int = 0) -> dict[Any, Any]:
+    """With keys that no subclass of str decides on, some dictionaries deep."""
+    plain = {}
+    for key, value in config.items():
+        name = str.__str__(key) if issubclass(type(key), str) else key
+        deeper = isinstance(value, Mapping) and depth < _DEPTH
+        plain[name] = _with_plain_keys(value, depth + 1) if deeper else value
+    return plain
 
 
 # Which keys count.
@@ -370,7 +382,7 @@ def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
         kept = _ANYWHERE | _BESIDE | {*family.quotient, family.width}
         values = {key: value for key, value in values.items() if key in kept}
         key = "original_max_position_embeddings"
-        if key in rope and not _same(values.get(key, rope[key]), rope[key]):
+        if key in rope and key in values and not _same(values[key], rope[key]):
             raise ValueError(
                 f"{key} must be the same in the rope parameters and beside them, "
                 f"got {shown(rope[key])} and {shown(values[key])}"
