@@ -379,7 +379,7 @@ def test_a_key_is_what_it_holds() -> None:
         Other("head_dim"): 64,
         Other("rope_parameters"): {**yarn, Other("original_max_position_embeddings"): 4096},
     }
-    assert posenc.Rotary.from_config(other) == posenc.Rotary.from_config(plain)
+    assert ALL.Rotary.from_config(other) == posenc.Rotary.from_config(plain)
 
 
 def test_what_only_says_that_it_is_a_list_is_none() -> None:
