@@ -222,8 +222,8 @@ def _rows_overlap(out: Array) -> bool:
         span += stride * (length - 1)
     else:
         return False
-    # The axes are not nested in one another, which as_strided can make. More rows than fit between
-    # the first and the last of them overlap; of fewer, look at every one.
+    # Two axes interleave, as as_strided allows. If the rows need more memory than they span, some
+    # overlap; else compare the addresses of all rows.
     lengths = [length for _, length in axes]
     if row * math.prod(lengths) > row + sum(stride * (length - 1) for stride, length in axes):
         return True

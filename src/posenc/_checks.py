@@ -18,7 +18,7 @@ _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = _SHOWN
 _repr.maxtuple = 16
 
-# Beyond, what is prepared for a width takes more than 50 MB and a call seconds; no model comes near.
+# The largest width, whose plan takes 50 MB: over three times that of PaLM, 18432 (arXiv:2204.02311).
 MOST_COLUMNS = 1 << 16
 
 

@@ -14,15 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _checks, _frequencies
-from ._checks import shown
+from ._checks import MOST_COLUMNS, shown
 from ._frequencies import logarithm, power
 from ._rope_models import FAMILIES, REFUSED, Family, Layer
 
 Floats = npt.NDArray[np.float64]
 Values = dict[str, Any]
 
-# Columns of the widest head: some 100 times those of any model, and made within a second.
-_WIDEST = 1 << 16
 # How deep dictionaries lie that are read: those of a layer type in rope_parameters in text_config.
 _DEPTH = 3
 # Axes of positions of the longest mrope_section.
@@ -589,8 +587,8 @@ def _index(key: str, value: Any) -> Any:
 
 
 def _within(key: str, width: int) -> int:
-    if not 0 < width <= _WIDEST:
-        raise ValueError(f"{key} must be from 1 to {_WIDEST}, got {shown(width)}")
+    if not 0 < width <= MOST_COLUMNS:
+        raise ValueError(f"{key} must be from 1 to {MOST_COLUMNS}, got {shown(width)}")
     return width
 
 

@@ -299,8 +299,7 @@ def _of_distances(
     """
     if q_positions is None and k_positions is None:
         queries, keys = _length("q_len", q_len), _length("k_len", k_len)
-        shape = _arrays.addressable("q_len and k_len", (*heads, queries, keys), dtype)
-        out = _arrays.empty(shape, dtype)
+        out = _arrays.empty((*heads, queries, keys), dtype, "q_len and k_len")
         if out.size:
             _by_distance(out, values(_line(queries, keys)))
         return out
@@ -313,8 +312,7 @@ def _of_distances(
     at_keys = at_queries if k_positions is None else _positions("k_positions", k_positions)
     leading = _leading(at_queries, at_keys)
     pairs = (*leading, at_queries.shape[-1], at_keys.shape[-1])
-    shape = _arrays.addressable("q_positions", (*leading, *heads, *pairs[-2:]), dtype)
-    out = _arrays.empty(shape, dtype)
+    out = _arrays.empty((*leading, *heads, *pairs[-2:]), dtype, "q_positions")
     _by_pair(
         np.moveaxis(out, -3, 0) if heads else out,
         np.broadcast_to(at_queries[..., np.newaxis], pairs),
