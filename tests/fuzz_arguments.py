@@ -797,6 +797,10 @@ def _viewed(values: Iterable[Any]) -> set[int]:
     for value in values:
         if isinstance(value, list | tuple):
             found |= _viewed(value)
+        elif isinstance(value, dict):
+            found |= _viewed(value.values())
+        elif isinstance(value, Stand):
+            found |= _viewed([value.value])
         owner = value
         while issubclass(type(owner), np.ndarray):
             owner = np.ndarray.base.__get__(owner)  # whatever its class says of it

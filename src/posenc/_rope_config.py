@@ -47,7 +47,8 @@ def from_config(config: Mapping[str, Any], given: Values, layer_type: str | None
 def _with_plain_keys(config: Mapping[Any, Any], depth: int = 0) -> dict[Any, Any]:
     """With keys that no subclass of str decides on, some dictionaries deep."""
     plain = {}
-    for key, value in config.items():
+    # as a list: to ask a value what it is may run its code, which may change the dictionary
+    for key, value in list(config.items()):
         name = str.__str__(key) if issubclass(type(key), str) else key
         deeper = isinstance(value, Mapping) and depth < _DEPTH
         plain[name] = _with_plain_keys(value, depth + 1) if deeper else value
