@@ -6,7 +6,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _checks, _workers
+from . import _arrays, _checks, _pieces
 
 Array = npt.NDArray[Any]
 
@@ -141,7 +141,7 @@ def _converted(
     if where is not None and first:
         raise ValueError(f"start must be 0 where positions are given, got {_checks.shown(first)}")
     keep = None if mask is None else _arrays.switches("mask", mask)
-    return first, where, keep, _checks.real("scale", scale), _workers.count(workers)
+    return first, where, keep, _checks.real("scale", scale), _pieces.count(workers)
 
 
 def _run(
@@ -170,4 +170,4 @@ def _run(
         source.add(to, of_rows, chosen, start + rows.start, at, keep, stream, scale)
 
     items, length, width = batches[0][0].shape
-    _workers.run(work, (len(batches), items, length), width * out.itemsize, workers)
+    _pieces.run_views(work, (len(batches), items, length), width * out.itemsize, workers)

@@ -5,7 +5,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _checks, _workers
+from . import _arrays, _checks, _pieces
 from .sinusoidal import Array, prepared
 
 
@@ -72,7 +72,7 @@ def relative_encoding(
     _arrays.start(0, tokens, source.encoder.limit)
     shape = (max(2 * tokens - 1, 0), source.width)
     _arrays.addressable("length", shape, np.dtype(np.float64))
-    threads = _workers.count(workers)
+    threads = _pieces.count(workers)
     out, plain = _arrays.result(out, shape, dtype)
     source.fill(plain[::-1], min(1 - tokens, 0), threads)
     return out

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, SupportsIndex, get_args
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _checks, _frequencies, _recent, _rope_config, _workers
+from . import _arrays, _backend, _checks, _frequencies, _pieces, _recent, _rope_config
 from ._encoder import Encoder
 
 Array = npt.NDArray[Any]
@@ -380,7 +380,7 @@ class Rotary:
         if plain[0].size:
             items, rows, width = batches[0][0].shape
             bytes_of_row = 2 * width * plain[0].itemsize
-            _workers.run(work, (len(batches), items, rows), bytes_of_row, 1)
+            _pieces.run_views(work, (len(batches), items, rows), bytes_of_row, 1)
         return pair
 
     def rotate(
@@ -434,7 +434,7 @@ class Rotary:
         given = _arrays.as_array("x", x)
         first, where = _positions(plan, start, positions)
         inverse = _checks.boolean("inverse", inverse)
-        threads = _workers.count(workers)
+        threads = _pieces.count(workers)
         # No code but ours and NumPy's from here on.
         x = _arrays.addend(given)
         if x.shape[-1] < plan.dim:
@@ -471,7 +471,7 @@ class Rotary:
 
         items, length, width = batches[0][0].shape
         shape = len(batches), items // each, length
-        _workers.run(work, shape, each * width * plain.itemsize, threads)
+        _pieces.run_views(work, shape, each * width * plain.itemsize, threads)
         return out
 
 
@@ -572,8 +572,8 @@ def _tiles(
     step = max(_TILE // row_bytes // _ROWS * _ROWS, _ROWS)
     length = rows.stop - rows.start
     together = count if shared else max(_TILE // (min(step, length) * row_bytes), 1)
-    for piece in _workers.slices(length, step):
-        for items in _workers.slices(count, together):
+    for piece in _pieces.slices(length, step):
+        for items in _pieces.slices(count, together):
             some = slice(1) if shared else items
             of_rows = [each[some, piece] for each in at]
             size = (1 if shared else items.stop - items.start, piece.stop - piece.start)

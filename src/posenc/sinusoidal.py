@@ -9,7 +9,7 @@ from typing import Any, Literal, SupportsIndex, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _checks, _frequencies, _fused_add, _odd, _recent, _workers
+from . import _arrays, _backend, _checks, _frequencies, _fused_add, _odd, _pieces, _recent
 from ._encoder import Encoder
 
 Array = npt.NDArray[Any]
@@ -86,14 +86,14 @@ class Source(_fused_add.Source):
     ) -> Array:
         rows = _checks.integer("length", length, least=0)
         first = _arrays.start(_checks.integer("start", start), rows, self.encoder.limit)
-        threads = _workers.count(workers)
+        threads = _pieces.count(workers)
         out = _arrays.empty((rows, self.width), _arrays.float_dtype(dtype))
         self._write(out, first, None, threads)
         return out
 
     def fill(self, out: Array, start: SupportsIndex, workers: SupportsIndex) -> Array:
         first = _checks.integer("start", start)
-        threads = _workers.count(workers)
+        threads = _pieces.count(workers)
         # No code but ours and NumPy's from here on.
         plain = _arrays.output(out)
         if _arrays.width("out", plain) != self.width:
@@ -114,7 +114,7 @@ class Source(_fused_add.Source):
         wanted = None if dtype is None else _arrays.float_dtype(dtype)
         where = self.given(positions)
         _arrays.few_axes("positions", where)
-        threads = _workers.count(workers)
+        threads = _pieces.count(workers)
         # No code but ours and NumPy's from here on.
         out, plain = _arrays.result(out, (*where.shape, self.width), wanted, "positions")
         if not where.ndim:
@@ -137,7 +137,7 @@ class Source(_fused_add.Source):
             self.kernels.fill(to, start + rows.start, at, self.encoder, stream)
 
         items, length, width = batches[0][0].shape
-        _workers.run(work, (len(batches), items, length), width * out.itemsize, workers)
+        _pieces.run_views(work, (len(batches), items, length), width * out.itemsize, workers)
 
 
 @dataclass(frozen=True, repr=False)

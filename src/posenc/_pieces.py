@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from . import _checks
 
@@ -36,7 +36,27 @@ def count(workers: SupportsIndex) -> int:
     return cpus + 1 + number
 
 
-def run(
+def run(kernel: Callable[[int, int], None], rows: int, row_bytes: int, workers: int) -> None:
+    """``kernel(first, stop)`` for ranges that together cover so many rows.
+
+    Signals are seen between two ranges. Where there are threads, each takes one range after another.
+    """
+    size = rows * row_bytes
+    workers = min(workers, size // _THREAD)
+    if workers <= 1 and size <= _PIECE:
+        kernel(0, rows)
+        return
+    limit = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
+    step = max(limit // row_bytes // _ROWS, 1) * _ROWS
+    pieces = ((first, min(first + step, rows)) for first in range(0, rows, step))
+    if workers <= 1:
+        for first, stop in pieces:
+            kernel(first, stop)
+    else:
+        _share(kernel, deque(pieces), workers)
+
+
+def run_views(
     work: Callable[[int, slice, slice], None],
     shape: tuple[int, int, int],
     row_bytes: int,
@@ -65,11 +85,7 @@ def slices(length: int, step: int) -> list[slice]:
     return [slice(first, min(first + step, length)) for first in range(0, length, step)]
 
 
-def _share(
-    work: Callable[[int, slice, slice], None],
-    pieces: deque[tuple[int, slice, slice]],
-    workers: int,
-) -> None:
+def _share(work: Callable[..., None], pieces: deque[Any], workers: int) -> None:
     """Work on the pieces in this thread and in up to ``workers - 1`` others.
 
     The other threads are waited for by means of our own: after an exception from a signal,
