@@ -45,21 +45,21 @@ class Group(NamedTuple):
 GROUPS = [
     Group("import posenc, after NumPy", SECONDS, "import numpy", "import posenc"),
     Group(
-        "first positional_encoding(512, 512, dtype=float32)",
+        "first posenc.positional_encoding (512, 512) float32",
         SECONDS,
         IMPORTS,
         "posenc.positional_encoding(512, 512, dtype=np.float32)",
         "{}(np.empty((512, 512), np.float32), np.arange(512))()",
     ),
     Group(
-        "memory beyond the output, fill (32768, 1024) float32",
+        "memory beyond the output, posenc.fill (32768, 1024) float32",
         BYTES,
         IMPORTS + "out = np.ones((32768, 1024), np.float32)",
         "posenc.fill(out)",
         "{}(out, np.arange(32768))()",
     ),
     Group(
-        "memory beyond the output, add packed (8, 2048, 1024) float32",
+        "memory beyond the output, posenc.add packed positions (8, 2048, 1024) float32",
         BYTES,
         IMPORTS + "x = np.ones((8, 2048, 1024), np.float32); out = x.copy()\n"
         "positions = np.tile(np.arange(512), (8, 4))",

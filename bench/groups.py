@@ -1,5 +1,10 @@
-"""What is timed: calls of posenc, each beside what a user would write instead on the same arrays."""
+"""What is timed: calls of posenc, each beside what a user would write instead on the same arrays.
 
+The name of a group begins with the call that is timed: `posenc.add` is the function, `Sinusoidal(d).add`
+the method of an object that was made beforehand, whose d is the last number of the shape.
+"""
+
+import ctypes
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -56,19 +61,30 @@ def aligned(shape: tuple[int, ...], dtype: str) -> Array:
     return array
 
 
-def fill(shape: tuple[int, int], dtype: str) -> Work:
+def fill(call: str, shape: tuple[int, int], dtype: str) -> Work:
     out = aligned(shape, dtype)
+    prepared = posenc.Sinusoidal(shape[1])
+    ours: Call = {
+        "posenc.fill": lambda: posenc.fill(out),
+        "posenc.fill, workers=2": lambda: posenc.fill(out, workers=2),
+        "Sinusoidal(d).fill": lambda: prepared.fill(out),
+    }[call]
     rivals = {
-        "out.fill": Rival(lambda: out.fill(1.5), math.inf),
+        "memset": Rival(memset(out), math.inf),
         "one worker": Rival(lambda: posenc.fill(out)),
     }
-    return Work(lambda: posenc.fill(out), rivals | formulas(out, np.arange(shape[0])))
+    return Work(ours, rivals | formulas(out, np.arange(shape[0])))
 
 
-def fill_by_two(shape: tuple[int, int], dtype: str) -> Work:
-    work = fill(shape, dtype)
-    out = work.ours()
-    return work._replace(ours=lambda: posenc.fill(out, workers=2))
+def memset(*arrays: Array) -> Call:
+    """The C library's, which is as fast as memory can be written."""
+    blocks = [(array.ctypes.data, array.nbytes) for array in arrays]
+
+    def call() -> None:
+        for address, size in blocks:
+            ctypes.memset(address, 63, size)
+
+    return call
 
 
 def new_table(shape: tuple[int, int], dtype: str) -> Work:
@@ -103,10 +119,11 @@ def formulas(out: Array, positions: Array) -> dict[str, Rival]:
     }
 
 
-def add(call: str, shape: tuple[int, ...], dtype: str) -> Work:
+def add(call: str, how: str, shape: tuple[int, ...], dtype: str) -> Work:
+    """`how` says what is added: nothing more, or one of the words below."""
     length, d_model = shape[-2:]
     start = TOKEN if length == 1 else 0
-    at = POSITIONS[call](shape) if call in POSITIONS else None
+    at = POSITIONS[how](shape) if how in POSITIONS else None
     if at is None:
         table = posenc.positional_encoding(length, d_model, start=start, dtype=dtype)
     else:
@@ -114,44 +131,47 @@ def add(call: str, shape: tuple[int, ...], dtype: str) -> Work:
     x, y, out = (aligned(shape, dtype) for _ in range(3))
     x[...] = np.random.default_rng(1).standard_normal(d_model)
     scale = np.dtype(dtype).type(SCALE)
-    add = posenc.Sinusoidal(d_model).add
+    add: Callable[..., Array] = {
+        "posenc.add": posenc.add,
+        "Sinusoidal(d).add": posenc.Sinusoidal(d_model).add,
+    }[call]
     by_positions: tuple[Call, Call] = (
         lambda: add(x, positions=at, out=out),
         lambda: np.add(x, table[at], out=out),
     )
-    ours, cached = {
-        "add": (lambda: add(x, start=start, out=out), lambda: np.add(x, table, out=out)),
-        "add, new": (lambda: add(x, start=start), lambda: x + table),
-        "add in place": (lambda: add(y, start=start, out=y), lambda: np.add(y, table, out=y)),
-        "add scaled": (
+    ours, kept = {
+        "": (lambda: add(x, start=start, out=out), lambda: np.add(x, table, out=out)),
+        "new array": (lambda: add(x, start=start), lambda: x + table),
+        "in place": (lambda: add(y, start=start, out=y), lambda: np.add(y, table, out=y)),
+        "scaled": (
             lambda: add(x, start=start, scale=SCALE, out=out),
             lambda: np.add(x * scale, table, out=out),
         ),
-        "add packed": by_positions,
-        "add random": by_positions,
-    }[call]
+        "packed positions": by_positions,
+        "random positions": by_positions,
+    }[how]
     rivals = {
         "np.copyto": Rival(lambda: np.copyto(out, x), math.inf),
-        "cached table": Rival(cached),
+        "kept table": Rival(kept),
     }
     if "torch" in INSTALLED:
-        rivals["torch"] = torch_add(call, x, y, out, table, at)
+        rivals["torch"] = torch_add(how, x, y, out, table, at)
     return Work(ours, rivals, lambda: np.copyto(y, x))
 
 
-def torch_add(call: str, x: Array, y: Array, out: Array, table: Array, at: Array | None) -> Rival:
-    """The cached table again."""
+def torch_add(how: str, x: Array, y: Array, out: Array, table: Array, at: Array | None) -> Rival:
+    """The kept table again."""
     torch = single_threaded_torch()
     tx, ty, to, tt = (torch.from_numpy(array) for array in (x, y, out, table))
     if at is not None:
         indices = torch.from_numpy(at)
         return Rival(lambda: torch.add(tx, tt[indices], out=to))
     return {
-        "add": Rival(lambda: torch.add(tx, tt, out=to)),
-        "add, new": Rival(lambda: tx + tt),
-        "add in place": Rival(lambda: ty.add_(tt)),
-        "add scaled": Rival(lambda: torch.add(tt, tx, alpha=SCALE, out=to), 1e-4),  # one rounding
-    }[call]
+        "": Rival(lambda: torch.add(tx, tt, out=to)),
+        "new array": Rival(lambda: tx + tt),
+        "in place": Rival(lambda: ty.add_(tt)),
+        "scaled": Rival(lambda: torch.add(tt, tx, alpha=SCALE, out=to), 1e-4),  # one rounding
+    }[how]
 
 
 def embed(shape: tuple[int, ...], dtype: str) -> Work:
@@ -166,18 +186,17 @@ def embed(shape: tuple[int, ...], dtype: str) -> Work:
     embed = posenc.Sinusoidal(d_model).embed
     rivals = {
         "np.take": Rival(lambda: np.take(weight, ids, axis=0, out=out, mode="clip"), math.inf),
-        "cached table": Rival(lambda: np.add(weight[ids] * scale, table, out=out)),
+        "kept table": Rival(lambda: np.add(weight[ids] * scale, table, out=out)),
     }
     return Work(lambda: embed(ids, weight, scale=SCALE, out=out), rivals)
 
 
-def add_halves(shape: tuple[int, ...], dtype: str) -> Work:
-    """Beside a copy of as many float32."""
+def add_16_bits(shape: tuple[int, ...], dtype: str) -> Work:
     x, out = (aligned(shape, dtype) for _ in range(2))
     x[...] = np.random.default_rng(1).standard_normal(shape[-1])
-    wide, copied = (aligned(shape, "float32") for _ in range(2))
+    bits, copied = x.view(np.uint16), out.view(np.uint16)  # memory is copied, whatever it holds
     add = posenc.Sinusoidal(shape[-1]).add
-    floor = {"np.copyto": Rival(lambda: np.copyto(copied, wide), math.inf)}
+    floor = {"np.copyto": Rival(lambda: np.copyto(copied, bits), math.inf)}
     return Work(lambda: add(x, out=out), floor)
 
 
@@ -214,15 +233,9 @@ def rotate(layout: str, shape: tuple[int, ...], dtype: str) -> Work:
 
 def rotary_tables(shape: tuple[int, int], dtype: str) -> Work:
     length, dim = shape
-    cos, sin, other, another = (aligned(shape, dtype) for _ in range(4))
-    rotary = posenc.Rotary(dim)
-
-    def copy() -> None:
-        np.copyto(cos, other)
-        np.copyto(sin, another)
-
-    ours = partial(rotary.tables, length, out=(cos, sin))
-    return Work(lambda: ours()[0], {"np.copyto": Rival(copy, math.inf)})
+    cos, sin = (aligned(shape, dtype) for _ in range(2))
+    ours = partial(posenc.Rotary(dim).tables, length, out=(cos, sin))
+    return Work(lambda: ours()[0], {"memset": Rival(memset(cos, sin), math.inf)})
 
 
 def packed(shape: tuple[int, ...]) -> Array:
@@ -242,7 +255,7 @@ def scattered(shape: tuple[int, ...]) -> Array:
     return np.random.default_rng(0).integers(0, 131072, shape[:2])
 
 
-POSITIONS = {"add packed": packed, "add random": scattered}
+POSITIONS = {"packed positions": packed, "random positions": scattered}
 
 
 def group(
@@ -260,54 +273,79 @@ def group(
 
 
 def tables() -> Iterator[Group]:
-    of = partial(group, "Tables", "fill", fill, ["out.fill", *FORMULAS])
+    rivals = ["memset", *FORMULAS]
+    of = partial(group, "Tables", "posenc.fill", partial(fill, "posenc.fill"), rivals)
     for shape in (1, 512), (64, 256), (512, 512), (2048, 1024), (8192, 1024), (32768, 1024):
         yield of(shape)
     for shape in (512, 512), (2048, 1024):
         yield of(shape, cold=True)
     for shape in (1, 512), (64, 256), (512, 512), (2048, 1024), (16384, 1024):
         yield of(shape, "float64")
+    prepared = "Sinusoidal(d).fill"
+    yield group("Tables", prepared, partial(fill, prepared), rivals, (1, 512))
     numpys = ["NumPy float32", "NumPy float64"]
     for dtype in "float32", "float64":
         for shape in (1, 512), (512, 512), (2048, 1024):
-            yield group("New tables", "positional_encoding", new_table, numpys, shape, dtype)
-    yield group("Threads", "fill, workers=2,", fill_by_two, ["one worker"], (32768, 1024))
+            yield group("New tables", "posenc.positional_encoding", new_table, numpys, shape, dtype)
+    by_two = "posenc.fill, workers=2"
+    yield group("Threads", by_two, partial(fill, by_two), ["one worker"], (32768, 1024))
 
 
 def encodings() -> Iterator[Group]:
     shape = (8192, 512)
-    for call, first in {"encode fractional": 0.0, "encode fractional from 1e9": 1e9}.items():
+    for how, first in {"fractional": 0.0, "fractional from 1e9": 1e9}.items():
         # Far off, angles in float32 mean nothing.
         rivals = ["NumPy float64"] if first else list(FORMULAS)
+        call = f"Sinusoidal(d).encode {how}"
         yield group("Encodings", call, partial(encode, first), rivals, shape)
 
 
+class Additions(NamedTuple):
+    """One way to add, and the shapes in float32; float64 is timed in two of them."""
+
+    how: str
+    shapes: list[tuple[int, ...]]
+    call: str = "Sinusoidal(d).add"
+    cold: Sequence[tuple[int, ...]] = ()
+    float64: bool = False
+
+
+TOKEN_SHAPE, SMALL, BATCH, LONG = (1, 1, 512), (32, 64, 256), (8, 2048, 1024), (1, 32768, 1024)
+ADDITIONS = [
+    Additions(
+        how="",
+        shapes=[TOKEN_SHAPE, (4, 64, 256), SMALL, (8, 512, 512), BATCH, LONG],
+        cold=[TOKEN_SHAPE, SMALL],
+        float64=True,
+    ),
+    Additions(how="", shapes=[TOKEN_SHAPE], call="posenc.add"),
+    Additions(how="new array", shapes=[BATCH]),
+    Additions(how="in place", shapes=[TOKEN_SHAPE, SMALL, BATCH, LONG], float64=True),
+    Additions(how="scaled", shapes=[TOKEN_SHAPE, SMALL, BATCH, LONG]),
+    Additions(how="packed positions", shapes=[SMALL, BATCH, LONG], cold=[SMALL], float64=True),
+    Additions(how="random positions", shapes=[BATCH]),
+]
+
+
 def additions() -> Iterator[Group]:
-    token, cached, batch, long = (1, 1, 512), (32, 64, 256), (8, 2048, 1024), (1, 32768, 1024)
-    rivals = ["np.copyto", "cached table", *(["torch"] if "torch" in INSTALLED else [])]
-    for call, shapes, cold, float64 in (
-        ("add", [token, (4, 64, 256), cached, (8, 512, 512), batch, long], [token, cached], True),
-        ("add, new", [batch], [], False),
-        ("add in place", [token, cached, batch, long], [], True),
-        ("add scaled", [token, cached, batch, long], [], False),
-        ("add packed", [cached, batch, long], [cached], True),
-        ("add random", [batch], [], False),
-    ):
-        of = partial(group, "Additions", call, partial(add, call), rivals)
-        for shape in shapes:
+    rivals = ["np.copyto", "kept table", *(["torch"] if "torch" in INSTALLED else [])]
+    for line in ADDITIONS:
+        name = f"{line.call} {line.how}".strip()
+        of = partial(group, "Additions", name, partial(add, line.call, line.how), rivals)
+        for shape in line.shapes:
             yield of(shape)
-        for shape in cold:
+        for shape in line.cold:
             yield of(shape, cold=True)
-        if float64:
-            yield of(cached, "float64")
-            yield of(batch, "float64")
+        if line.float64:
+            yield of(SMALL, "float64")
+            yield of(BATCH, "float64")
 
 
 def pipelines() -> Iterator[Group]:
     shape = (16, 1024, 512)
-    yield group("Token ids", "embed", embed, ["np.take", "cached table"], shape)
+    yield group("Token ids", "Sinusoidal(d).embed", embed, ["np.take", "kept table"], shape)
     for dtype in "float16", "bfloat16":
-        yield group("16 bits", "add", add_halves, ["np.copyto"], shape, dtype)
+        yield group("16 bits", "Sinusoidal(d).add", add_16_bits, ["np.copyto"], shape, dtype)
 
 
 def rotations() -> Iterator[Group]:
@@ -315,8 +353,9 @@ def rotations() -> Iterator[Group]:
     rivals = ["np.copyto", "NumPy, tables ready", *(names[n] for n in names if n in INSTALLED)]
     for layout in "half", "interleaved":
         for shape in (1, 32, 1, 128), (4, 16, 1024, 64):
-            yield group("Rotary", f"rotate {layout}", partial(rotate, layout), rivals, shape)
-    yield group("Rotary", "rotary tables", rotary_tables, ["np.copyto"], (16384, 128))
+            call = f"Rotary(d).rotate {layout}"
+            yield group("Rotary", call, partial(rotate, layout), rivals, shape)
+    yield group("Rotary", "Rotary(d).tables", rotary_tables, ["memset"], (16384, 128))
 
 
 GROUPS = [*tables(), *encodings(), *additions(), *pipelines(), *rotations()]

@@ -1,79 +1,114 @@
 """The tables of README.md and bench/README.md and the picture, from pytest-benchmark's JSON.
 
 A ratio is a rival's median time divided by posenc's in the same pass, and of that the median over
-the passes: above 1 posenc is faster, below it loses.
+the passes: above 1 posenc is faster, below it loses. run.py measures and writes all of this;
+`python bench/report.py` writes it again from the passes that run.py has left in build/bench.
 """
 
 import importlib.metadata
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
+from marks import replaced
 from rivals import INSTALLED
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import EngFormatter
 
 import posenc
 
 ROOT = Path(__file__).parents[1]
-MARKS = ("<!-- benchmark -->", "<!-- /benchmark -->")
+PASSES = ROOT / "build" / "bench"
 NUMPY = "posenc numpy"
+TIMES = "\N{MULTIPLICATION SIGN}"
+FLOORS = ("memset", "np.copyto", "np.take")  # no rivals: they do less
 
 Rows = dict[str, list[float]]  # the figures of all passes, by row
 Groups = dict[str, Rows]
 
-# What the first screen shows; bench/README.md has the rest.
+
+class Line(NamedTuple):
+    """A line of README.md's table; bench/README.md has all groups."""
+
+    work: str
+    group: str
+    instead: str
+    rivals: tuple[str, ...]
+
+
 SELECTION = [
-    "fill (512, 512) float32",
-    "fill (32768, 1024) float32",
-    "fill (2048, 1024) float64",
-    "add (1, 1, 512) float32",
-    "add (32, 64, 256) float32",
-    "add (8, 2048, 1024) float32",
-    "add in place (8, 2048, 1024) float32",
-    "add scaled (8, 2048, 1024) float32",
-    "add packed (8, 2048, 1024) float32",
-    "embed (16, 1024, 512) float32",
-    "add (16, 1024, 512) bfloat16",
-    "encode fractional (8192, 512) float32",
+    Line(
+        "table (32768, 1024)",
+        "posenc.fill (32768, 1024) float32",
+        "NumPy formula in float64 / float32",
+        ("NumPy float64", "NumPy float32"),
+    ),
+    Line(
+        "add to a batch (8, 2048, 1024), `out=`",
+        "Sinusoidal(d).add (8, 2048, 1024) float32",
+        "`np.add` of a kept table",
+        ("kept table",),
+    ),
+    Line(
+        "the same, packed positions",
+        "Sinusoidal(d).add packed positions (8, 2048, 1024) float32",
+        "`np.add(x, table[positions])`",
+        ("kept table",),
+    ),
+    Line(
+        "the same, in place",
+        "Sinusoidal(d).add in place (8, 2048, 1024) float32",
+        "`np.add` of a kept table / `torch.add`",
+        ("kept table", "torch"),
+    ),
+    Line(
+        "one token (1, 1, 512)",
+        "Sinusoidal(d).add (1, 1, 512) float32",
+        "`np.add` of a kept row",
+        ("kept table",),
+    ),
 ]
-COLUMNS = {
-    "floor": ("out.fill", "np.copyto", "np.take"),
-    "cached table": ("cached table",),
-    "NumPy float32": ("NumPy float32",),
-    "NumPy float64": ("NumPy float64",),
-    "torch": ("torch",),
-    "posenc, NumPy backend": (NUMPY,),
+
+# The lines of the picture, by the call that it is about.
+CURVES = {
+    "posenc.fill": {
+        "NumPy float64": "NumPy formula, float64",
+        "torch": "torch formula",
+        "NumPy float32": "NumPy formula, float32",
+        "memset": "writing a constant",
+    },
+    "Sinusoidal(d).add": {"kept table": "np.add of a kept table", "np.copyto": "copying x"},
 }
 
 # The best last.
 BACKENDS = {"numpy": "NumPy", "baseline": "baseline (SSE2)", "avx2": "AVX2", "avx512": "AVX-512"}
-# The rival that each backend is held against, and how many times its time the first trial of such
-# kernels took, the compiled ones in the order above: none may be slower than that.
-TRIALS: dict[str, tuple[str, tuple[float, ...]]] = {
-    "fill (512, 512) float32": ("out.fill", (3.19, 1.97, 1.06)),
-    "fill (2048, 1024) float32": ("out.fill", (3.25, 2.13, 1.37)),
-    "fill (32768, 1024) float32": ("out.fill", (1.46, 1.09, 0.85)),
-    "fill (2048, 1024) float64": ("out.fill", (1.66, 1.28, 1.11)),
-    "add (1, 1, 512) float32": ("cached table", (0.65, 0.65, 0.65)),
-    "add (32, 64, 256) float32": ("cached table", (0.97, 0.78, 0.76)),
-    "add (8, 2048, 1024) float32": ("np.copyto", (0.99, 0.92, 0.88)),
-    "add (1, 32768, 1024) float32": ("cached table", (0.88, 0.63, 0.74)),
-    "add in place (8, 2048, 1024) float32": ("cached table", (1.2, 1.05, 1.05)),
-    "add scaled (8, 2048, 1024) float32": ("np.copyto", ()),
-    "add packed (8, 2048, 1024) float32": ("np.copyto", ()),
-    "add random (8, 2048, 1024) float32": ("np.copyto", ()),
-    "embed (16, 1024, 512) float32": ("np.take", ()),
-    "add (16, 1024, 512) float16": ("np.copyto", ()),
-    "add (16, 1024, 512) bfloat16": ("np.copyto", ()),
-    "encode fractional (8192, 512) float32": ("NumPy float32", (1.9, 0.9, 0.5)),
-    "positional_encoding (2048, 1024) float64": ("NumPy float64", ()),
+# What each backend is held against.
+MEASURES = {
+    "posenc.fill (512, 512) float32": "memset",
+    "posenc.fill (2048, 1024) float32": "memset",
+    "posenc.fill (32768, 1024) float32": "memset",
+    "posenc.fill (2048, 1024) float64": "memset",
+    "Sinusoidal(d).add (1, 1, 512) float32": "kept table",
+    "Sinusoidal(d).add (32, 64, 256) float32": "kept table",
+    "Sinusoidal(d).add (8, 2048, 1024) float32": "np.copyto",
+    "Sinusoidal(d).add (1, 32768, 1024) float32": "kept table",
+    "Sinusoidal(d).add in place (8, 2048, 1024) float32": "kept table",
+    "Sinusoidal(d).add scaled (8, 2048, 1024) float32": "np.copyto",
+    "Sinusoidal(d).add packed positions (8, 2048, 1024) float32": "np.copyto",
+    "Sinusoidal(d).add random positions (8, 2048, 1024) float32": "np.copyto",
+    "Sinusoidal(d).embed (16, 1024, 512) float32": "np.take",
+    "Sinusoidal(d).add (16, 1024, 512) float16": "np.copyto",
+    "Sinusoidal(d).add (16, 1024, 512) bfloat16": "np.copyto",
+    "Sinusoidal(d).encode fractional (8192, 512) float32": "NumPy float32",
+    "posenc.positional_encoding (2048, 1024) float64": "NumPy float64",
 }
 
 
@@ -82,13 +117,12 @@ def write(passes: list[Path], folder: Path) -> None:
     reports = [json.loads(path.read_text(encoding="utf-8")) for path in passes]
     sections = collect(reports)
     groups = {name: rows for section in sections.values() for name, rows in section.items()}
-    present = [backend for backend in BACKENDS if f"posenc {backend}" in groups[SELECTION[0]]]
+    present = [b for b in BACKENDS if f"posenc {b}" in groups[SELECTION[0].group]]
     best = present[-1]
     ours = f"posenc {best}"
-    where = f"posenc {posenc.__version__} ({best}), {versions(reports[0])}."
-    chosen = {name: groups[name] for name in SELECTION}
+    where = f"Measured with posenc {posenc.__version__} ({best}), {versions(reports[0])}."
     (folder / "bench").mkdir(parents=True, exist_ok=True)
-    put(folder, "README.md", [where, table(chosen, ours, COLUMNS)])
+    put(folder, "README.md", [selection(groups, ours), floors(groups, ours), where])
     blocks = [where]
     for section, of_section in sections.items():
         timed = section != "In a fresh process"
@@ -113,16 +147,40 @@ def ratio(rows: Rows, rival: str, ours: str) -> float:
     return median(t / o for t, o in zip(rows[rival], rows[ours], strict=True))
 
 
-def table(groups: Groups, ours: str, columns: dict[str, tuple[str, ...]] | None = None) -> str:
-    columns = columns or {heading(row): (row,) for row in rivals(groups)}
+def selection(groups: Groups, ours: str) -> str:
+    lines = []
+    for work, name, instead, among in SELECTION:
+        rows = groups[name]
+        faster = [f"{cell(rows, rival, ours)}{TIMES}" for rival in among if rival in rows]
+        lines.append([work, duration(median(rows[ours])), instead, " / ".join(faster)])
+    return markdown(["float32, one thread", "posenc", "instead", "faster"], lines)
+
+
+def floors(groups: Groups, ours: str) -> str:
+    """What the table does not show: how near posenc is to the speed of memory."""
+    large = [name for name, size in sizes(groups, "posenc.fill").items() if size >= 1e6]
+    ratios = [ratio(groups[name], "memset", ours) for name in large]
+    return (
+        f"Filling a table of 1 MB or more with a constant takes {min(ratios):.1f} to "
+        f"{max(ratios):.1f} times as long: posenc runs at the speed of memory."
+    )
+
+
+def sizes(groups: Groups, call: str) -> dict[str, int]:
+    """Bytes of output of the groups that time this call in float32, in warm memory."""
+    names = {name: re.fullmatch(rf"{re.escape(call)} \((.*)\) float32", name) for name in groups}
+    return {
+        name: 4 * math.prod(map(int, match[1].split(","))) for name, match in names.items() if match
+    }
+
+
+def table(groups: Groups, ours: str) -> str:
+    columns = rivals(groups)
     lines = []
     for name, rows in groups.items():
-        cells = []
-        for among in columns.values():
-            row = next((row for row in among if row in rows and row != ours), None)
-            cells.append(number(ratio(rows, row, ours)) if row else "")
+        cells = [cell(rows, rival, ours) if rival in rows else "" for rival in columns]
         lines.append([name, duration(median(rows[ours])), *cells])
-    return markdown(["work", "posenc", *columns], lines)
+    return markdown(["work", "posenc", *map(heading, columns)], lines)
 
 
 def figures(groups: Groups, ours: str) -> str:
@@ -138,14 +196,10 @@ def figures(groups: Groups, ours: str) -> str:
 
 def backends(groups: Groups, present: list[str]) -> str:
     lines = []
-    for name, (rival, trial) in TRIALS.items():
-        tried = dict(zip(list(BACKENDS)[1:], trial, strict=False))
-        cells = []
-        for backend in present:
-            cell = number(ratio(groups[name], rival, f"posenc {backend}"))
-            cells.append(f"{cell} ({1 / tried[backend]:.2f})" if backend in tried else cell)
+    for name, rival in MEASURES.items():
+        cells = [cell(groups[name], rival, f"posenc {backend}") for backend in present]
         lines.append([name, rival, *cells])
-    return markdown(["work", "rival", *(BACKENDS[backend] for backend in present)], lines)
+    return markdown(["work", "beside", *(BACKENDS[backend] for backend in present)], lines)
 
 
 def rivals(groups: Groups) -> list[str]:
@@ -159,12 +213,17 @@ def heading(row: str) -> str:
 
 
 def markdown(head: list[str], lines: Iterable[list[str]]) -> str:
-    bar = [":--" if name in ("", "work", "rival") else "--:" for name in head]
+    words = ("", "work", "beside", "instead", "float32, one thread")
+    bar = [":--" if name in words else "--:" for name in head]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, bar, *lines))
 
 
-def number(ratio: float) -> str:
-    return f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.3g}"
+def cell(rows: Rows, rival: str, ours: str) -> str:
+    """A ratio, bold where a rival wins."""
+    found = ratio(rows, rival, ours)
+    if found >= 1:
+        return f"{found:.3g}"
+    return f"{found:.2f}" if rival in FLOORS else f"**{found:.2f}**"
 
 
 def duration(seconds: float) -> str:
@@ -182,47 +241,52 @@ def versions(report: dict[str, Any]) -> str:
     """What the figures were measured with."""
     machine = report["machine_info"]
     packages = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("numpy", *INSTALLED))
-    return f"{packages}, Python {machine['python_version']}, {machine['cpu']['brand_raw']}"
+    commit = str(report["commit_info"]["id"])[:7]
+    return (
+        f"commit {commit}, {packages}, Python {machine['python_version']}, "
+        f"{machine['cpu']['brand_raw']}"
+    )
 
 
 def put(folder: Path, page: str, blocks: list[str]) -> None:
-    """Put the blocks between the marks of a page."""
-    before, _, rest = (ROOT / page).read_text(encoding="utf-8").partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    text = "\n\n".join([before + MARKS[0], *blocks, MARKS[1] + after])
-    (folder / page).write_text(text, encoding="utf-8")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (folder / page).write_text(replaced(text, "benchmark", "\n\n".join(blocks)), encoding="utf-8")
 
 
 def plot(groups: Groups, ours: str, path: Path) -> None:
-    """Above the rivals' times over posenc's, below the bytes moved; both over the output's size."""
-    figure, axes = plt.subplots(2, 2, figsize=(10, 6.4), sharex="col", layout="constrained")
-    for (above, below), call, floor, passes in (
-        (axes[:, 0], "fill", "out.fill", 1),
-        (axes[:, 1], "add", "np.copyto", 2),  # what is read counts too
-    ):
-        of_call = {
-            name: 4 * math.prod(map(int, match[1].split(",")))
-            for name in groups
-            if (match := re.fullmatch(rf"{call} \((.*)\) float32", name))
-        }
-        for row in rivals({name: groups[name] for name in of_call}):
+    """How many times as long the alternatives take, over the size of the output."""
+    figure, panels = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
+    for axes, (call, curves) in zip(panels, CURVES.items(), strict=True):
+        for row, label in curves.items():
             line = {
                 size: ratio(groups[name], row, ours)
-                for name, size in of_call.items()
+                for name, size in sizes(groups, call).items()
                 if row in groups[name]
             }
-            above.loglog(line.keys(), line.values(), "o-", markersize=4, label=heading(row))
-        above.axhline(1, color="black", linewidth=0.8)
-        above.set(ylabel="time / posenc's time", title=f"{call}, float32")
-        for row, label in ((ours, "posenc"), (floor, floor)):
-            line = {
-                size: passes * size / median(groups[name][row]) / 1e9
-                for name, size in of_call.items()
-            }
-            below.semilogx(line.keys(), line.values(), "o-", markersize=4, label=label)
-        below.set(xlabel="bytes of output", ylabel="GB/s", ylim=0)
-        for axis in (above, below):
-            axis.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
-            axis.grid(alpha=0.3)
+            if line:
+                drawn = axes.loglog(line.keys(), line.values(), "o-", linewidth=2)[0]
+                at = (max(line), line[max(line)])
+                offset = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
+                axes.annotate(label, at, color=drawn.get_color(), fontsize=13, **offset)
+        low, high = axes.get_ylim()
+        axes.axhspan(low, 1, color="black", alpha=0.06)
+        axes.text(0.02, 0.95, "posenc is faster", transform=axes.transAxes, fontsize=13)
+        axes.text(0.98, 0.03, "slower", transform=axes.transAxes, fontsize=13, ha="right")
+        ticks = [step * ten for ten in (0.1, 1, 10, 100) for step in (1, 2, 5)]
+        labels = ["posenc" if tick == 1 else f"{tick:g}{TIMES}" for tick in ticks]
+        axes.set_yticks(ticks, labels)
+        axes.set_yticks([], minor=True)
+        axes.set_ylim(low, high)
+        axes.set_title(f"{call}, float32", fontsize=14)
+        axes.set_xlabel("size of the output", fontsize=13)
+        axes.xaxis.set_major_formatter(EngFormatter("B", sep=" "))
+        axes.tick_params(labelsize=11)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("time of the alternative / posenc's", fontsize=13)
     figure.savefig(path, dpi=110, metadata={"Software": None})
     plt.close(figure)
+
+
+if __name__ == "__main__":
+    write(sorted(PASSES.glob("pass-*.json")) or sys.exit(f"no passes in {PASSES}"), ROOT)

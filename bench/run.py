@@ -14,11 +14,8 @@ from pathlib import Path
 
 import report
 
-FOLDER = report.ROOT / "build" / "bench"
 
-
-def measure(number: int, seconds: float) -> Path:
-    path = FOLDER / f"pass-{number}.json"
+def measure(path: Path, seconds: float) -> Path:
     command = [
         *(sys.executable, "-m", "pytest", "-q", str(Path(__file__).parent)),
         *("--benchmark-disable-gc", "--benchmark-quiet", "--benchmark-min-rounds=3"),
@@ -33,12 +30,14 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=5, help="how often to measure everything")
     parser.add_argument("--quick", action="store_true", help="one short pass into build/bench")
     arguments = parser.parse_args()
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    report.PASSES.mkdir(parents=True, exist_ok=True)
     if arguments.quick:
-        report.write([measure(1, seconds=0.01)], FOLDER)
-    else:
-        passes = [measure(number, seconds=0.3) for number in range(1, arguments.passes + 1)]
-        report.write(passes, report.ROOT)
+        report.write([measure(report.PASSES / "quick.json", seconds=0.01)], report.PASSES)
+        return
+    for path in report.PASSES.glob("pass-*.json"):
+        path.unlink()
+    paths = [report.PASSES / f"pass-{number}.json" for number in range(1, arguments.passes + 1)]
+    report.write([measure(path, seconds=0.3) for path in paths], report.ROOT)
 
 
 if __name__ == "__main__":

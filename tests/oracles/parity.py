@@ -1,16 +1,13 @@
 """How far each library's encoding is from the exact one, far out.
 
-    PYTHONPATH=tests python tests/oracles/parity.py [PAGE]
+    PYTHONPATH=tests python tests/oracles/parity.py
 
-prints the table, and writes it into a page between its marks. No difference may be larger than what
-the tests allow.
+prints the table; `... | python bench/marks.py examples/conventions.md parity` puts it into the page.
+No difference may be larger than what the tests allow.
 """
 
 import importlib.metadata
-import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import test_diffusers
@@ -24,7 +21,6 @@ from peers import DOUBLE_ANGLES, Array, Peer, single_angles
 
 import posenc
 
-MARKS = ("<!-- parity -->", "<!-- /parity -->")
 WIDTH = 64
 FAR = {"4k": 1 << 12, "128k": 1 << 17, "1M": 1 << 20}
 AROUND = np.arange(-32, 33)
@@ -66,17 +62,6 @@ def lines() -> Iterator[str]:
             yield f"| {library} {version} | {', '.join(names)} | {preset} | {found} |"
 
 
-def main() -> None:
-    table = "\n".join(lines())
-    print(table)
-    for page in map(Path, sys.argv[1:]):
-        begin, end = map(re.escape, MARKS)
-        text, count = re.subn(
-            f"(?s)({begin}).*({end})", rf"\1\n\n{table}\n\n\2", page.read_text(encoding="utf-8")
-        )
-        assert count == 1
-        page.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    for line in lines():
+        print(line)
