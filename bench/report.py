@@ -40,40 +40,34 @@ class Line(NamedTuple):
 
     work: str
     group: str
-    instead: str
-    rivals: tuple[str, ...]
+    instead: dict[str, str]  # rivals, and what the table calls them
 
 
 SELECTION = [
     Line(
         "table (32768, 1024)",
         "posenc.fill (32768, 1024) float32",
-        "NumPy formula in float64 / float32",
-        ("NumPy float64", "NumPy float32"),
+        {"NumPy float64": "NumPy formula in float64", "NumPy float32": "in float32"},
     ),
     Line(
         "add to a batch (8, 2048, 1024), `out=`",
         "Sinusoidal(d).add (8, 2048, 1024) float32",
-        "`np.add` of a kept table",
-        ("kept table",),
+        {"kept table": "`np.add` of a kept table"},
     ),
     Line(
         "the same, packed positions",
         "Sinusoidal(d).add packed positions (8, 2048, 1024) float32",
-        "`np.add(x, table[positions])`",
-        ("kept table",),
+        {"kept table": "`np.add(x, table[positions])`"},
     ),
     Line(
         "the same, in place",
         "Sinusoidal(d).add in place (8, 2048, 1024) float32",
-        "`np.add` of a kept table / `torch.add`",
-        ("kept table", "torch"),
+        {"kept table": "`np.add` of a kept table", "torch": "torch's `add_`"},
     ),
     Line(
-        "one token (1, 1, 512)",
+        "one token, `Sinusoidal(512).add`",
         "Sinusoidal(d).add (1, 1, 512) float32",
-        "`np.add` of a kept row",
-        ("kept table",),
+        {"kept table": "`np.add` of a kept row"},
     ),
 ]
 
@@ -149,20 +143,22 @@ def ratio(rows: Rows, rival: str, ours: str) -> float:
 
 def selection(groups: Groups, ours: str) -> str:
     lines = []
-    for work, name, instead, among in SELECTION:
+    for work, name, instead in SELECTION:
         rows = groups[name]
-        faster = [f"{cell(rows, rival, ours)}{TIMES}" for rival in among if rival in rows]
-        lines.append([work, duration(median(rows[ours])), instead, " / ".join(faster)])
+        present = [rival for rival in instead if rival in rows]
+        names = " / ".join(instead[rival] for rival in present)
+        faster = " / ".join(cell(rows, rival, ours) + TIMES for rival in present)
+        lines.append([work, duration(median(rows[ours])), names, faster])
     return markdown(["float32, one thread", "posenc", "instead", "faster"], lines)
 
 
 def floors(groups: Groups, ours: str) -> str:
-    """What the table does not show: how near posenc is to the speed of memory."""
+    """How near posenc is to the speed of memory, which the table does not show."""
     large = [name for name, size in sizes(groups, "posenc.fill").items() if size >= 1e6]
     ratios = [ratio(groups[name], "memset", ours) for name in large]
     return (
         f"Filling a table of 1 MB or more with a constant takes {min(ratios):.1f} to "
-        f"{max(ratios):.1f} times as long: posenc runs at the speed of memory."
+        f"{max(ratios):.1f} times as long."
     )
 
 
