@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import report
 from groups import GROUPS, Group, Work
 
 from posenc import _backend
@@ -37,6 +38,14 @@ def bench_call(benchmark: Any, monkeypatch: pytest.MonkeyPatch, group: Group, ro
         benchmark.pedantic(call, setup=flush, rounds=15)
     else:
         benchmark(call)
+
+
+def bench_every_group_that_the_report_shows_is_measured() -> None:
+    shown = {line.group: line.instead for line in report.SELECTION}
+    shown |= {name: {rival: ""} for name, rival in report.MEASURES.items()}
+    measured = {group.name: group.rivals for group in GROUPS}
+    for name, among in shown.items():
+        assert set(among) - {"torch"} <= set(measured[name]), name  # torch may not be installed
 
 
 @functools.lru_cache(maxsize=1)
