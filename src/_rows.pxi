@@ -26,14 +26,15 @@ cdef struct Encoder:
 # Angles are counted in quarter turns, frequencies are sums hi + lo of two doubles (turns: hi; its
 # upper and its lower half; lo). The product with the position is exact (by Dekker 1971, from the
 # halves), whole turns and then quarters are taken off exactly, and what is left, g + w with
-# |g| <= 1/2, times pi/2 goes into minimax polynomials on [-pi/4, pi/4] (relative error 2^-57.9 for
-# the sine, absolute 2^-64 for the cosine) with the angle's tail added to first order. Rounding to
+# |g| <= 1/2, times pi/2 goes into minimax polynomials on [-pi/4, pi/4] (relative error 2^-56.3 for
+# the sine, absolute 2^-59.9 for the cosine) with the angle's tail added to first order. Rounding to
 # a multiple of 1 or 4 is the addition and subtraction of 1.5 * 2^52 or 2^54: ties to even, and it
 # vectorises everywhere. `fused` takes the errors of the products from fused multiply-adds: the
 # same doubles, where nothing underflows. Reduction and polynomials are loops of their own: in one,
 # the chain of operations is longer than a processor looks ahead.
 #
-# Range: |position * hi| <= 2^53. Error: 1 ulp where the angle is below pi/4, else 2^-52.
+# Range: |position * hi| <= 2^53. Error: 1.5 ulp where the angle is below pi/4, else 2^-52 up to 2^50
+# quarter turns, and 2.4 * 2^-52 at 2^53: docs/numerics.md has the proof.
 cdef inline void sine_cosine(
     double *restrict sines, double *restrict cosines, double position,
     const double *restrict turns, Py_ssize_t n, Py_ssize_t count, bint fused,
@@ -190,8 +191,8 @@ cdef inline void place(real *restrict out, const double *restrict row, Py_ssize_
 
 # The rows of positions anchor + k and anchor - k, by the addition theorems, at the frequencies from
 # `first` to `end`. Each entry is two products and a sum in double, rounded once to `real`; the four
-# products serve both rows. With the 2^-52 of `direct` on either side and three roundings, the error
-# stays below 2^-50.
+# products serve both rows. With the errors of both sides and three roundings, the error stays below
+# 2^-50: docs/numerics.md.
 cdef inline void rotate(
     real *restrict plus, real *restrict minus, const double *restrict anchor,
     const double *restrict offset, Py_ssize_t n, bint paired, Py_ssize_t first, Py_ssize_t end,
