@@ -23,7 +23,7 @@ from rivals import (
 )
 
 import posenc
-from posenc import _arrays
+from posenc import _arrays, _formats
 
 SCALE = 32.0
 TOKEN = 77  # position of the one token that is added alone
@@ -56,7 +56,7 @@ class Group(NamedTuple):
 
 def aligned(shape: tuple[int, ...], dtype: str) -> Array:
     """Memory like that of the library's own results, its pages already there."""
-    array = _arrays.empty(shape, _arrays.float_dtype(dtype))
+    array = _arrays.empty(shape, _formats.float_dtype(dtype))
     array[...] = 1
     return array
 

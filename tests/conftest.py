@@ -1,13 +1,23 @@
-"""Every test that takes `backend` runs on every backend of this machine."""
+"""Every test that takes `backend` runs on every backend of this machine.
 
-import importlib
+`reference.py` says what is right, in mpmath; `arrays.py` has the dtypes, the forms of arrays and how
+they are compared, `internals.py` the private names of the library that tests need. A test that
+measures its process's memory or waits for a signal is marked `alone`, one of minutes `slow`. What
+frameworks compute is in `oracles`, which this run leaves out.
+"""
+
 import os
 from collections.abc import Iterator
 
 import hypothesis
+import mpmath
 import pytest
+from internals import forget, kernels_of
 
-from posenc import _backend, _recent
+from posenc import _backend
+
+mpmath.mp.dps = 80  # the judge of every number
+pytest.register_assert_rewrite("arrays")
 
 _PURE = os.environ.get("POSENC_BACKEND") == "numpy"
 
@@ -45,13 +55,8 @@ def pytest_sessionstart() -> None:
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of the backend that the test runs on, with nothing prepared by another."""
     name: str = request.param
-    module = importlib.import_module(f"posenc.{_backend._MODULES[name]}")
-    monkeypatch.setattr(_backend, "kernels", module)
+    monkeypatch.setattr(_backend, "kernels", kernels_of(name))
     monkeypatch.setattr(_backend, "name", name)
     forget()
     yield name
     forget()
-
-
-def forget() -> None:
-    _recent.clear()

@@ -255,7 +255,7 @@ class Scene:
         keywords = self.some(
             base=self.pick(100, 500000.0, self.rng.uniform(1, 1e6)),
             layout=self.pick("half", "interleaved"),
-            attention=self.pick(0.5, 1, self.rng.uniform(0.1, 2)),
+            attention_factor=self.pick(0.5, 1, self.rng.uniform(0.1, 2)),
             axes=[self.rng.randrange(3) for _ in range(self.dim // 2)],
         )
         if self.rng.random() < 0.2:
@@ -670,7 +670,7 @@ def _agree(name: str, scene: Scene, arguments: dict[str, Any]) -> None:
     if name.startswith(("replace ", "forge ")):
         given = scene.rotation if name.endswith("Rotary") else scene.convention
         arguments.clear()
-        for key in ("layout", "attention", "amplitude", "base"):
+        for key in ("layout", "attention_factor", "amplitude", "base"):
             if given.get(key) is not None and not name.endswith("Learned"):
                 arguments[key] = given[key]
 

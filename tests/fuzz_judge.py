@@ -7,7 +7,6 @@ the signs of zeros, which an amplitude of 5e-324 would leave to the backend.
 import contextlib
 import dataclasses
 import functools
-import importlib
 import itertools
 import math
 import os
@@ -22,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from fuzz_arguments import CLASSES, Call, make, show
+from internals import forget, kernels_of
 
 import posenc
-from posenc import _backend, _recent
+from posenc import _backend
 
 Array = npt.NDArray[Any]
 
@@ -62,10 +62,7 @@ class Outcome(NamedTuple):
 
 @functools.cache
 def backends() -> dict[str, Any]:
-    return {
-        name: importlib.import_module(f"posenc.{_backend._MODULES[name]}")
-        for name in _backend.available()
-    }
+    return {name: kernels_of(name) for name in _backend.available()}
 
 
 @contextlib.contextmanager
@@ -73,7 +70,7 @@ def using(name: str) -> Iterator[None]:
     """The backend, with nothing prepared by another."""
     before = _backend.kernels, _backend.name
     _backend.kernels, _backend.name = backends()[name], name
-    _recent.clear()
+    forget()
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What is right: mpmath at 80 digits, and the library's promises in terms of it."""
+"""What is right: mpmath, at the 80 digits of conftest.py, and the library's promises in terms of it."""
 
 import functools
 import math
@@ -8,8 +8,6 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import numpy.typing as npt
-
-mpmath.mp.dps = 80
 
 # The promise for float64, and the tie zone of float32.
 BOUND = 2.0**-50

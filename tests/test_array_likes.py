@@ -13,13 +13,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from arrays import ALL, Array, assert_same_bits, byte_swapped
 
 import posenc
-
-Array = npt.NDArray[Any]
-ALL: Any = posenc  # past the type checker, which knows less array-likes
 
 
 class OldArray:
@@ -258,10 +255,13 @@ ARGUMENTS = {
 }
 
 
-def assert_same_bits(got: Any, expected: Any) -> None:
-    for one, other in zip(np.atleast_1d(got), np.atleast_1d(expected), strict=True):
-        assert (type(one), one.dtype, one.shape) == (type(other), other.dtype, other.shape)
-        assert one.tobytes() == other.tobytes()
+def assert_same(got: Any, expected: Any) -> None:
+    """Of a call that returns an array or several."""
+    assert type(got) is type(expected)
+    several = isinstance(expected, tuple)
+    for one, other in zip(*(x if several else (x,) for x in (got, expected)), strict=True):
+        assert type(one) is type(other) is np.ndarray
+        assert_same_bits(one, other)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -269,7 +269,7 @@ def assert_same_bits(got: Any, expected: Any) -> None:
 def test_an_array_like_gives_the_bits_of_its_array(argument: str, form: str) -> None:
     _, values, call = ARGUMENTS[argument]
     own = values.copy()
-    assert_same_bits(call(FORMS[form](own)), call(values))
+    assert_same(call(FORMS[form](own)), call(values))
     assert own.tobytes() == values.tobytes()
 
 
@@ -285,7 +285,7 @@ VARIANTS: dict[str, Callable[[Array], Array]] = {
     "dates": lambda values: values.astype(np.int64).view("M8[s]"),
     "fields": lambda values: values.view([("value", values.dtype)]),
     "Python numbers": lambda values: values.astype(object),
-    "another byte order": lambda values: values.astype(values.dtype.newbyteorder("S")),
+    "another byte order": byte_swapped,
     "steps back": lambda values: values[..., ::-1] if values.ndim else values,
     "nothing": lambda values: values[:0] if values.ndim else values,
     "an axis more": lambda values: values[np.newaxis],
@@ -306,7 +306,7 @@ def test_an_array_like_is_refused_as_its_array_is(argument: str, variant: str, f
         assert (type(got), str(got)) == (type(expected), str(expected))
     else:
         assert not isinstance(got, Exception), got
-        assert_same_bits(got, expected)
+        assert_same(got, expected)
 
 
 def outcome(call: Callable[[Any], Any], given: Any) -> Any:
@@ -438,7 +438,7 @@ INTEGERS: dict[str, tuple[int, Callable[[Any], Any]]] = {
 def test_integers_are_what_has_an_index(argument: str, form: Callable[[int], Any]) -> None:
     """Numbers of a length often come as an array of no axes, or as one element of an array."""
     value, call = INTEGERS[argument]
-    assert_same_bits(call(form(value)), call(value))
+    assert_same(call(form(value)), call(value))
     for no_integer in (
         np.float64(value),
         np.array(float(value)),
@@ -456,7 +456,7 @@ REALS: dict[str, Callable[[Any], Any]] = {
     "shift": lambda value: ALL.positional_encoding(3, 8, shift=value),
     "freq_scale": lambda value: ALL.positional_encoding(3, 8, freq_scale=value),
     "amplitude": lambda value: ALL.positional_encoding(3, 8, amplitude=value),
-    "attention": lambda value: ALL.Rotary(8, attention=value).rotate(X),
+    "attention_factor": lambda value: ALL.Rotary(8, attention_factor=value).rotate(X),
 }
 
 
@@ -466,7 +466,7 @@ REALS: dict[str, Callable[[Any], Any]] = {
 )
 @pytest.mark.parametrize("argument", REALS)
 def test_reals_are_what_has_a_float(argument: str, form: Callable[[float], Any]) -> None:
-    assert_same_bits(REALS[argument](form(2)), REALS[argument](2.0))
+    assert_same(REALS[argument](form(2)), REALS[argument](2.0))
 
 
 @pytest.mark.parametrize(

@@ -10,104 +10,44 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
-import numpy.typing as npt
 import pytest
+from arrays import (
+    ROWS,
+    VECTORS,
+    Array,
+    Dtype,
+    Form,
+    accumulation_dtype,
+    assert_fresh,
+    assert_same_bits,
+    every_dtype,
+    every_other_row,
+    sequence_first,
+    sums,
+)
 from hypothesis import given
 from reference import table
 
 import posenc
 
-Array = npt.NDArray[Any]
-DTYPES = [np.float32, np.float64]
-
-
-def misaligned(x: Array) -> Array:
-    raw = np.zeros(x.nbytes + 1, np.uint8)[1:]
-    result: Array = raw.view(x.dtype).reshape(x.shape)
-    result[...] = x
-    return result
-
-
-def field_of_a_record(x: Array) -> Array:
-    # numpy/numpy#16660: a field at stride 17
-    records = np.zeros(x.shape[:-1], [("tag", "S1"), ("x", x.dtype, x.shape[-1:])])
-    records["x"] = x
-    return records["x"]
-
-
-def read_only(x: Array) -> Array:
-    x = x.copy()
-    x.flags.writeable = False
-    return x
-
-
-def from_bytes(x: Array) -> Array:
-    return np.frombuffer(x.tobytes(), x.dtype).reshape(x.shape)
-
-
-def every_other_column(x: Array) -> Array:
-    wide = np.full((*x.shape[:-1], 2 * x.shape[-1]), np.nan, x.dtype)
-    wide[..., ::2] = x
-    return wide[..., ::2]
-
-
-def every_other_row(x: Array) -> Array:
-    tall = np.full((*x.shape[:-2], 2 * x.shape[-2], x.shape[-1]), np.nan, x.dtype)
-    tall[..., ::2, :] = x
-    return tall[..., ::2, :]
-
-
-def backwards(x: Array) -> Array:
-    return x[..., ::-1].copy()[..., ::-1]
-
-
-def rows_backwards(x: Array) -> Array:
-    return x[..., ::-1, :].copy()[..., ::-1, :]
-
-
-def batch_last(x: Array) -> Array:
-    return np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0)
-
-
-def sequence_first(x: Array) -> Array:
-    return x.swapaxes(0, 1).copy().swapaxes(0, 1)
-
-
-FORMS: list[Callable[[Array], Array]] = [
-    np.ascontiguousarray,
-    np.asfortranarray,
-    misaligned,
-    field_of_a_record,
-    read_only,
-    from_bytes,
-    every_other_column,
-    every_other_row,
-    backwards,
-    rows_backwards,
-    batch_last,
-    sequence_first,
-]
-
 
 @pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
-def test_add_reads_x_in_any_form(
-    backend: str, form: Callable[[Array], Array], dtype: type[np.floating], order: str
-) -> None:
+@every_dtype
+@pytest.mark.parametrize("form", ROWS, ids=lambda f: f.__name__)
+def test_add_reads_x_in_any_form(backend: str, form: Form, dtype: Dtype, order: Any) -> None:
     # dask/distributed#1978, microsoft/CNTK#1090, silx-kit/silx#1146, numpy/numpy#26775
     x = np.random.default_rng(3).standard_normal((3, 70, 10)).astype(dtype)
-    expected = x * dtype(1.5) + posenc.positional_encoding(70, 10, dtype=dtype)
+    rows = posenc.positional_encoding(70, 10, dtype=accumulation_dtype(dtype))
+    expected = sums(x, 1.5, rows)
     given = form(x.astype(x.dtype.newbyteorder(order)))
     before = given.tobytes()
     got = posenc.add(given, scale=1.5)
-    np.testing.assert_array_equal(got, expected)
-    assert got.dtype == dtype
+    assert_same_bits(got, expected)
     assert given.tobytes() == before
     assert not np.shares_memory(got, given)
     out = np.empty((3, 70, 10), dtype)
     assert posenc.add(given, scale=1.5, out=out) is out
-    np.testing.assert_array_equal(out, expected)
+    assert_same_bits(out, expected)
 
 
 @pytest.mark.parametrize("dtype", [">f4", "<f8"])
@@ -189,8 +129,8 @@ def test_rows_that_are_interleaved_without_overlap_are_legal(backend: str) -> No
     np.testing.assert_array_equal(posenc.fill(out), expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_empty_arrays_come_back_empty(backend: str, dtype: type[np.floating]) -> None:
+@every_dtype
+def test_empty_arrays_come_back_empty(backend: str, dtype: Dtype) -> None:
     # cython/cython#3334: the address of element 0 of nothing
     assert posenc.positional_encoding(0, 8, dtype=dtype).shape == (0, 8)
     assert posenc.positional_encoding(0, 8, start=2**53, dtype=dtype).shape == (0, 8)
@@ -219,9 +159,7 @@ def test_results_are_fresh_aligned_and_the_callers_own(backend: str) -> None:
     ]
     for make in made:
         first = make()
-        assert first.ctypes.data % 64 == 0
-        assert first.flags.writeable
-        assert first.flags.c_contiguous
+        assert_fresh(first, first.dtype, first.shape)
         kept = first.copy()
         first[...] = 7
         second = make()
@@ -300,7 +238,7 @@ def test_positions_of_any_form_are_read_and_left_alone(backend: str) -> None:
     # sgl-project/sglang#26799: the caller's positions were changed
     positions = np.arange(24.0).reshape(4, 6) * 37 - 100
     expected = posenc.encode(positions.copy(), 8)
-    for form in (np.asfortranarray, misaligned, read_only, from_bytes, every_other_column):
+    for form in VECTORS:
         given = form(positions)
         before = given.tobytes()
         np.testing.assert_array_equal(posenc.encode(given, 8), expected)

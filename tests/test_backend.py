@@ -1,7 +1,10 @@
 """The choice of kernels: the best that runs here, what POSENC_BACKEND says, never in silence."""
 
+import ast
 import importlib
 import importlib.metadata
+import importlib.resources
+import inspect
 import json
 import os
 import platform
@@ -12,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import MODULES, kernels_of
 
 import posenc
 from posenc import _backend
@@ -51,7 +55,7 @@ def test_the_configuration_names_what_a_bug_report_needs() -> None:
     assert config["machine"] == platform.machine()
     assert config["backend"] in config["available"]
     assert "numpy" in config["available"]
-    assert {*config["available"], *config["unavailable"]} == set(_backend._MODULES)
+    assert {*config["available"], *config["unavailable"]} == set(MODULES)
     assert not {*config["available"]} & {*config["unavailable"]}
 
 
@@ -59,7 +63,7 @@ def test_the_configuration_names_what_a_bug_report_needs() -> None:
 def test_the_best_available_backend_is_used_and_the_fallback_only_last() -> None:
     # biopython/biopython#657: a slow fallback in silence
     available = _backend.available()
-    assert available == [name for name in _backend._MODULES if name in available]
+    assert available == [name for name in MODULES if name in available]
     assert "baseline" in available
     assert run(SHOW).stdout.strip() == available[0]
     assert run(SHOW, "").stdout.strip() == available[0]
@@ -161,7 +165,7 @@ def test_with_no_kernels_at_all_the_import_says_what_is_missing(
 
 
 def test_pyinstaller_finds_the_hook_by_its_entry_point() -> None:
-    # What the hook does is for .ci/run, which freezes an application.
+    # What the hook does is for `nox -s frozen`, which freezes an application.
     points = importlib.metadata.entry_points(group="pyinstaller40", name="hook-dirs")
     (point,) = [p for p in points if p.value.startswith("posenc.")]
     (folder,) = point.load()()
@@ -173,7 +177,7 @@ def test_a_broken_core_means_a_warning_and_the_next_best(tmp_path: Path) -> None
     # ClickHouse/clickhouse-connect#994
     best = _backend.available()[0]
     package = copied(tmp_path)
-    for core in package.glob(f"{_backend._MODULES[best]}.*.so"):
+    for core in package.glob(f"{MODULES[best].removeprefix('posenc.')}.*.so"):
         core.write_bytes(b"not a shared object")
     result = run(SHOW, path=tmp_path)
     assert result.stdout.strip() == _backend.available()[1]
@@ -191,10 +195,22 @@ def test_a_broken_core_means_a_warning_and_the_next_best(tmp_path: Path) -> None
     assert result.stderr.count("RuntimeWarning: ") == 1
 
 
-@compiled
-def test_every_backend_offers_the_same_kernels() -> None:
-    names = ("add_at_once", "aligned", "tabulate", "fill", "add", "runs", "segments", "counts")
-    for backend in _backend.available():
-        module = importlib.import_module(f"posenc.{_backend._MODULES[backend]}")
-        for name in names:
-            assert getattr(module, name).__module__ == module.__name__
+def stub() -> dict[str, list[str]]:
+    """The kernels that the contract names, and their parameters."""
+    text = importlib.resources.files("posenc").joinpath("_core.pyi").read_text(encoding="utf-8")
+    return {
+        node.name: [parameter.arg for parameter in node.args.args]
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+@pytest.mark.parametrize("kernel", stub())
+def test_every_backend_has_every_kernel_of_the_contract(backend: str, kernel: str) -> None:
+    module = kernels_of(backend)
+    if kernel == "instruction_sets" and backend == "numpy":
+        assert not hasattr(module, kernel)  # it needs none
+        return
+    own = getattr(module, kernel)
+    assert own.__module__ == MODULES[backend]
+    inspect.signature(own).bind(*stub()[kernel])  # takes so many, in order

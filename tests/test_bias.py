@@ -1,23 +1,31 @@
 """Biases and buckets of distances, held against their papers in exact arithmetic."""
 
 import math
+import signal
+import time
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import hypothesis.strategies as st
-import ml_dtypes
 import mpmath
 import numpy as np
-import numpy.typing as npt
 import pytest
-import reference  # noqa: F401 - sets the precision of mpmath
+from arrays import (
+    ALL,
+    DTYPES,
+    FLOAT64,
+    Array,
+    Dtype,
+    accumulation_dtype,
+    assert_fresh,
+    assert_same_bits,
+    every_dtype,
+)
 from hypothesis import assume, given
+from measure import BOUND, memory_beside, seconds_to_see_ctrl_c
 
 import posenc
 
-ALL: Any = posenc  # past the type checker: some calls are wrong on purpose
-DTYPES = [np.dtype(t) for t in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)]
 lengths = st.integers(0, 30)
 
 
@@ -53,19 +61,10 @@ def bucket(away: int, bidirectional: bool, num_buckets: int, max_distance: int) 
     return first + max_exact + steps
 
 
-def check(got: npt.NDArray[Any], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    """As every result is: fresh, writeable, C-contiguous and aligned."""
-    assert type(got) is np.ndarray
-    assert (got.dtype, got.shape) == (dtype, shape)
-    assert got.flags.carray
-    assert got.base is None or got.base.dtype == np.uint8
-    assert not got.size or got.ctypes.data % 64 == 0
-
-
 @pytest.mark.parametrize("heads", [*range(1, 72), 128, 1000])
 def test_slopes_are_the_doubles_nearest_to_the_exact_ones(heads: int) -> None:
     got = posenc.alibi_slopes(heads)
-    check(got, np.dtype(np.float64), (heads,))
+    assert_fresh(got, FLOAT64, (heads,))
     powers = [mpmath.mpf(2) ** (mpmath.mpf(e.numerator) / e.denominator) for e in exponents(heads)]
     assert got.tolist() == [float(power) for power in powers]
     assert all(math.frexp(got[i])[0] == 0.5 for i, e in enumerate(exponents(heads)) if e == int(e))
@@ -85,18 +84,18 @@ def test_slopes_of_the_paper() -> None:
     dtype=st.sampled_from(DTYPES),
 )
 def test_biases_fall_with_the_distance(
-    heads: int, q_len: int, k_len: int, causal: bool, dtype: np.dtype[Any]
+    heads: int, q_len: int, k_len: int, causal: bool, dtype: Dtype
 ) -> None:
     got = posenc.alibi_bias(heads, q_len, k_len, causal=causal, dtype=dtype)
-    check(got, dtype, (heads, q_len, k_len))
+    assert_fresh(got, dtype, (heads, q_len, k_len))
     slopes = posenc.alibi_slopes(heads).tolist()
     away = [[distance(i, j, q_len, k_len) for j in range(k_len)] for i in range(q_len)]
     exact = [
         [[-math.inf if causal and d > 0 else -slope * abs(d) for d in row] for row in away]
         for slope in slopes
     ]
-    wide = np.float32 if dtype.itemsize == 2 else dtype
-    expected = np.array(exact).reshape(got.shape).astype(wide).astype(dtype)
+    wide = np.array(exact).reshape(got.shape).astype(accumulation_dtype(dtype))
+    expected = wide.astype(dtype)
     np.testing.assert_array_equal(got, expected)
     assert not np.signbit(got[got == 0]).any()
 
@@ -125,7 +124,7 @@ def test_buckets_are_exact(q_len: int, k_len: int, size: tuple[bool, int, int]) 
         num_buckets=num_buckets,
         max_distance=max_distance,
     )
-    check(got, np.dtype(np.int64), (q_len, k_len))
+    assert_fresh(got, np.dtype(np.int64), (q_len, k_len))
     for i in range(q_len):
         for j in range(k_len):
             assert got[i, j] == bucket(distance(i, j, q_len, k_len), *size)
@@ -229,7 +228,7 @@ def test_results_without_an_entry_need_no_memory_for_their_other_axis() -> None:
 
 
 @st.composite
-def positions(draw: st.DrawFn) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def positions(draw: st.DrawFn) -> tuple[Array, Array]:
     """Those of queries and of keys, of leading axes that broadcast."""
     leading = draw(st.lists(st.integers(0, 3), max_size=2))
     arrays = []
@@ -243,7 +242,7 @@ def positions(draw: st.DrawFn) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return arrays[0], arrays[1]
 
 
-def pairs(of: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def pairs(of: tuple[Array, Array]) -> Array:
     """The distances, as Python's integers."""
     queries, keys = (array.astype(object) for array in of)
     return np.asarray(keys[..., np.newaxis, :] - queries[..., np.newaxis], object)
@@ -256,27 +255,27 @@ def pairs(of: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
     dtype=st.sampled_from(DTYPES),
 )
 def test_biases_of_given_positions_are_those_of_their_distances(
-    of: tuple[npt.NDArray[Any], npt.NDArray[Any]], heads: int, causal: bool, dtype: np.dtype[Any]
+    of: tuple[Array, Array], heads: int, causal: bool, dtype: Dtype
 ) -> None:
     queries, keys = of
     got = posenc.alibi_bias(
         heads, q_positions=queries, k_positions=keys, causal=causal, dtype=dtype
     )
     away = pairs(of)
-    check(got, dtype, (*away.shape[:-2], heads, *away.shape[-2:]))
+    assert_fresh(got, dtype, (*away.shape[:-2], heads, *away.shape[-2:]))
     for head, slope in enumerate(posenc.alibi_slopes(heads).tolist()):
         exact = [
             -math.inf if causal and d > 0 else -float(Fraction(slope) * abs(d)) for d in away.flat
         ]
         wide = np.array(exact).reshape(away.shape)
         with np.errstate(over="ignore"):
-            expected = wide.astype(np.float32 if dtype.itemsize == 2 else dtype).astype(dtype)
+            expected = wide.astype(accumulation_dtype(dtype)).astype(dtype)
         np.testing.assert_array_equal(got[..., head, :, :], expected)
 
 
 @given(of=positions(), size=sizes)
 def test_buckets_of_given_positions_are_those_of_their_distances(
-    of: tuple[npt.NDArray[Any], npt.NDArray[Any]], size: tuple[bool, int, int]
+    of: tuple[Array, Array], size: tuple[bool, int, int]
 ) -> None:
     bidirectional, num_buckets, max_distance = size
     assume(num_buckets >= 4 or not bidirectional)
@@ -289,15 +288,15 @@ def test_buckets_of_given_positions_are_those_of_their_distances(
         max_distance=max_distance,
     )
     away = pairs(of)
-    check(got, np.dtype(np.int64), away.shape)
+    assert_fresh(got, np.dtype(np.int64), away.shape)
     capped = [max(-max_distance, min(d, max_distance)) for d in away.flat]
     assert got.ravel().tolist() == [bucket(d, *size) for d in capped]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@every_dtype
 @pytest.mark.parametrize(("q_len", "k_len"), [(7, 7), (1, 9), (300, 400)])
 def test_consecutive_positions_have_the_bits_of_lengths(
-    q_len: int, k_len: int, dtype: np.dtype[Any]
+    q_len: int, k_len: int, dtype: Dtype
 ) -> None:
     keys = np.arange(5, 5 + k_len)
     queries = keys[k_len - q_len :]
@@ -306,9 +305,9 @@ def test_consecutive_positions_have_the_bits_of_lengths(
             5, q_positions=queries, k_positions=keys, causal=causal, dtype=dtype
         )
         expected = posenc.alibi_bias(5, q_len, k_len, causal=causal, dtype=dtype)
-        assert got.tobytes() == expected.tobytes()
+        assert_same_bits(got, expected)
         buckets = posenc.t5_buckets(q_positions=queries, k_positions=keys, bidirectional=causal)
-        assert np.array_equal(buckets, posenc.t5_buckets(q_len, k_len, bidirectional=causal))
+        assert_same_bits(buckets, posenc.t5_buckets(q_len, k_len, bidirectional=causal))
 
 
 def test_keys_stand_where_queries_do_unless_they_are_given() -> None:
@@ -374,6 +373,95 @@ def test_boxes_have_the_buckets_of_their_sides() -> None:
         for page, i, j in np.ndindex(2, 40, 40):
             away = int(where[page, j] - where[page, i])
             assert got[page, i, j] == bucket(max(-256, min(away, 256)), True, 64, 256)
+
+
+# Large results.
+
+
+MANY = np.arange(10**6)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ALL.alibi_bias(16, 1, 200_000, dtype="f2"),
+        lambda: ALL.alibi_bias(2, 1, 10**6, dtype="bfloat16"),
+        lambda: ALL.alibi_bias(2, 10**6, 1, causal=False),
+        lambda: ALL.alibi_bias(64, 0, 10**6),
+        lambda: ALL.alibi_bias(2**16, 3, 2, dtype="f2"),
+        lambda: ALL.alibi_bias(2, q_positions=[7], k_positions=MANY, dtype="f2"),
+        lambda: ALL.alibi_bias(2, q_positions=MANY, k_positions=[7], dtype="f4"),
+        lambda: ALL.alibi_bias(2**16, q_positions=[3], k_positions=[1, 2]),
+        lambda: ALL.alibi_bias(2, q_positions=MANY.reshape(1000, 10, 100)[:, :, :3]),
+        lambda: ALL.t5_buckets(1, 10**6),
+        lambda: ALL.t5_buckets(10**6, 2, bidirectional=False),
+        lambda: ALL.t5_buckets(q_positions=[7], k_positions=MANY[::-1]),
+        lambda: ALL.t5_buckets(q_positions=MANY.reshape(-1, 2)),
+        lambda: ALL.t5_buckets(1, 10**6, num_buckets=2**16, max_distance=2**32),
+    ],
+)
+def test_results_of_any_shape_are_made_in_bounded_memory(
+    call: Callable[[], Array],
+) -> None:
+    assert memory_beside(call) < BOUND
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
+@pytest.mark.parametrize(
+    "call",
+    [
+        "posenc.alibi_bias(8, 8192, 8192, dtype='f4')",
+        "posenc.alibi_bias(8, q_positions=np.arange(8192), dtype='f4')",
+        "posenc.t5_buckets(12000, 12000)",
+        "posenc.t5_buckets(q_positions=np.arange(12000))",
+    ],
+)
+def test_ctrl_c_is_seen_amid_a_large_result(call: str) -> None:
+    assert seconds_to_see_ctrl_c(call) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("heads", "q_len", "k_len"), [(3, 40_000, 2), (2, 2, 70_000), (1, 1200, 900), (40_000, 2, 3)]
+)
+def test_large_results_have_the_bits_of_small_ones(heads: int, q_len: int, k_len: int) -> None:
+    def some(axis: int) -> list[int]:
+        return sorted({i for n in (0, axis // 3, axis // 2, 2**15, axis) for i in (n - 1, n)})
+
+    at = [[i for i in some(length) if 0 <= i < length] for length in (heads, q_len, k_len)]
+    rows, columns = np.array(at[1]) + k_len - q_len, np.array(at[2])
+    slopes = posenc.alibi_slopes(heads)[at[0], np.newaxis, np.newaxis]
+    away = columns - rows[:, np.newaxis]
+    expected = np.where(away > 0, -np.inf, slopes * -np.abs(away)).astype(np.float32)
+    whole = posenc.alibi_bias(heads, q_len, k_len, dtype=np.float32)
+    assert whole[np.ix_(*at)].tobytes() == expected.tobytes()
+    given = posenc.alibi_bias(
+        heads, q_positions=np.arange(k_len - q_len, k_len), k_positions=range(k_len), dtype="f4"
+    )
+    assert given.tobytes() == whole.tobytes()
+    buckets = posenc.t5_buckets(q_len, k_len)
+    near = posenc.t5_buckets(q_positions=rows, k_positions=columns)
+    assert np.array_equal(buckets[np.ix_(*at[1:])], near)
+
+
+@pytest.mark.alone
+def test_edges_of_thousands_of_buckets_are_found_at_once() -> None:
+    began = time.perf_counter()
+    posenc.t5_buckets(1, 100_000, num_buckets=4096, max_distance=10**6)
+    assert time.perf_counter() - began < 0.15
+
+
+def test_positions_that_a_conversion_changes_are_checked_after_it() -> None:
+    queries = np.array([1, 2])
+
+    class Changes:
+        def __array__(self, dtype: object = None, copy: object = None) -> Array:
+            queries[0] = 2**60
+            return np.array([3])
+
+    with pytest.raises(ValueError, match=r"^q_positions must be within 2\*\*52 of 0"):
+        ALL.t5_buckets(q_positions=queries, k_positions=Changes())
 
 
 CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [

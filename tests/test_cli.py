@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from internals import MODULES
 
 import posenc
 from posenc import _backend
@@ -35,7 +36,7 @@ def test_it_says_why_better_kernels_are_not_used(monkeypatch: pytest.MonkeyPatch
     # biopython/biopython#657: a slow fallback in silence
     monkeypatch.setenv("POSENC_BACKEND", "numpy")
     lines = command().stdout.splitlines()
-    for backend in [b for b in _backend._MODULES if b != "numpy"]:
+    for backend in [b for b in MODULES if b != "numpy"]:
         reason = _backend.unavailable().get(backend, "POSENC_BACKEND forces others")
         assert any(
             line.startswith("   not ") and backend in line and line.endswith(f": {reason}")

@@ -1,24 +1,31 @@
 """Conventions beyond the paper's, against their one formula in mpmath."""
 
-import importlib
 import itertools
 import math
 import pickle
+import re
 from typing import Any
 
-import ml_dtypes
 import mpmath
 import numpy as np
-import numpy.typing as npt
 import pytest
-import reference  # noqa: F401 - 80 digits
+from arrays import (
+    DTYPES,
+    SIXTEEN_BITS,
+    Array,
+    Dtype,
+    accumulation_dtype,
+    assert_same_bits,
+    every_dtype,
+    random,
+    sums,
+)
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import kernels_of, plan_of
 
 import posenc
-from posenc import _backend, _odd
-
-Array = npt.NDArray[Any]
+from posenc import _backend
 
 POSITIONS = [0, 1, 2, 7, 62, 63, 64, 97, -33, -70, 513, 100000, 2**40 + 1, 0.5, -1e6 / 7]
 CONVENTIONS: list[dict[str, Any]] = [
@@ -82,7 +89,7 @@ def test_every_keyword_is_in_the_formula(
     cos_first=st.booleans(),
     amplitude=st.sampled_from([1.0, 0.37]),
     start=st.integers(-300, 300),
-    dtype=st.sampled_from([np.float64, np.float32, np.float16, ml_dtypes.bfloat16]),
+    dtype=st.sampled_from(DTYPES),
 )
 def test_every_route_has_the_same_bits(
     backend: str,
@@ -92,7 +99,7 @@ def test_every_route_has_the_same_bits(
     cos_first: bool,
     amplitude: float,
     start: int,
-    dtype: Any,
+    dtype: Dtype,
 ) -> None:
     convention: dict[str, Any] = {
         "odd": odd,
@@ -105,43 +112,41 @@ def test_every_route_has_the_same_bits(
     out = np.full((2, 150, d_model + 5), 7, dtype)
     assert encoding.fill(out[..., 2 : d_model + 2], start=start).base is out
     for item in range(2):
-        np.testing.assert_array_equal(out[item, :, 2 : d_model + 2], table)
+        assert_same_bits(out[item, :, 2 : d_model + 2], table)
     assert (out[..., :2] == 7).all()
     assert (out[..., d_model + 2 :] == 7).all()
     order = np.random.default_rng(0).permutation(150)
     scattered = encoding.encode(start + order, dtype=dtype)
-    np.testing.assert_array_equal(scattered, table[order])
+    assert_same_bits(scattered, table[order])
     for position in (0, 77, 149):
         one = posenc.encode(start + position, d_model, dtype=dtype, **convention)
-        np.testing.assert_array_equal(one, table[position])
+        assert_same_bits(one, table[position])
 
-    wide = np.float32 if np.dtype(dtype).itemsize == 2 else dtype
-    precise = encoding.table(150, start=start, dtype=wide)
-    weight = np.random.default_rng(1).standard_normal((50, d_model)).astype(dtype)
+    precise = encoding.table(150, start=start, dtype=accumulation_dtype(dtype))
+    weight = random((50, d_model), dtype)
     ids = np.random.default_rng(2).integers(0, 50, (3, 150))
     mask = ids % 4 > 0
     x = weight[ids]
-    plain = x.astype(wide) * np.dtype(wide).type(1.5)
-    expected = (plain + precise).astype(dtype)
-    np.testing.assert_array_equal(encoding.add(x, start=start, scale=1.5), expected)
-    np.testing.assert_array_equal(encoding.embed(ids, weight, start=start, scale=1.5), expected)
-    expected[~mask] = plain.astype(dtype)[~mask]
+    plain, expected = sums(x, 1.5, np.float32(-0.0)), sums(x, 1.5, precise)
+    assert_same_bits(encoding.add(x, start=start, scale=1.5), expected)
+    assert_same_bits(encoding.embed(ids, weight, start=start, scale=1.5), expected)
+    expected[~mask] = plain[~mask]
     got = encoding.embed(ids, weight, positions=start + np.arange(150), mask=mask, scale=1.5)
-    np.testing.assert_array_equal(got, expected)
+    assert_same_bits(got, expected)
     assert encoding.add(x, start=start, mask=mask, scale=1.5, out=x, workers=2) is x
-    np.testing.assert_array_equal(x, expected)
+    assert_same_bits(x, expected)
 
 
 def test_all_backends_agree_on_every_convention() -> None:
     tables = []
     for name in _backend.available():
-        kernels = importlib.import_module(f"posenc.{_backend._MODULES[name]}")
-        encoder = posenc.Sinusoidal(34, cos_first=True, amplitude=0.7, shift=0.5)._source.encoder
+        kernels = kernels_of(name)
+        plan = plan_of(posenc.Sinusoidal(34, cos_first=True, amplitude=0.7, shift=0.5))
         out = np.empty((1, 400, 34), np.float32)
-        kernels.fill(out, -200.0, None, encoder, False)
+        kernels.fill(out, -200.0, None, plan, False, 0, 400)
         positions = np.array([[-1e15, 3000.0, 4000.5, 1e9, -7.0]])
         other = np.empty((1, 5, 34))
-        kernels.fill(other, 0.0, positions, encoder, False)
+        kernels.fill(other, 0.0, positions, plan, False, 0, 5)
         tables.append(out.tobytes() + other.tobytes())
     assert len(set(tables)) == 1
 
@@ -176,42 +181,80 @@ def test_frequencies_like_the_formulas_come_close_to_it(backend: str) -> None:
     np.testing.assert_allclose(got, posenc.positional_encoding(2000, 64), rtol=0, atol=5e-13)
 
 
-@pytest.mark.parametrize("name", posenc.presets())
-def test_presets_are_conventions(backend: str, name: str) -> None:
-    encoding = posenc.Sinusoidal.preset(name, 8)
-    keywords = encoding._convention()
-    np.testing.assert_array_equal(encoding.table(70), posenc.positional_encoding(70, 8, **keywords))
-    changed = posenc.Sinusoidal.preset(name, 8, base=100.0)
-    assert changed.base == 100.0
-    assert changed.layout == encoding.layout
+# Of each preset, the formula as its framework has it, for a width of 30.
+_TIMING: dict[str, Any] = {"layout": "split", "shift": 1.0, "odd": "zero"}
+_SPLIT: dict[str, Any] = {"layout": "split"}
+PRESETS: dict[str, dict[str, Any]] = {
+    "vaswani": {},
+    "pytorch-tutorial": {},
+    "keras": {},
+    "positional-encodings": {"odd": "ceil"},
+    "marian": _SPLIT,
+    "ctrl": _SPLIT,
+    "gptj": _SPLIT,
+    "transformer-xl": _SPLIT,
+    "fairseq": _TIMING,
+    "m2m100": _TIMING,
+    "tensor2tensor": _TIMING,
+    "whisper": {"layout": "split", "shift": 1.0},
+    "ctranslate2": {"layout": "split", "shift": 1.0},
+    "musicgen": {**_TIMING, "cos_first": True},
+    "diffusers": _TIMING,
+    "dit": {"layout": "split", "cos_first": True},
+    "flux": {"layout": "split", "cos_first": True, "freq_scale": 1000.0},
+    "x-transformers": {"layout": "split", "amplitude": 30**-0.5},
+    "mlx": {"layout": "split", "shift": 1.0, "amplitude": math.sqrt(2 / 30)},
+}
+# And for one of 7, where there is one: the last cosine left out, or a column of zeros at the end.
+ODD = {
+    **dict.fromkeys(("vaswani", "keras", "marian", "ctrl", "gptj", "transformer-xl"), "trim"),
+    "positional-encodings": "ceil",
+    **dict.fromkeys(
+        ("fairseq", "m2m100", "tensor2tensor", "musicgen", "diffusers", "dit", "flux"), "zero"
+    ),
+}
 
 
-def test_presets_of_other_frameworks(backend: str) -> None:
-    expected: dict[str, dict[str, Any]] = {
-        "vaswani": {"odd": "trim"},
-        "fairseq": {"layout": "split", "shift": 1.0, "odd": "zero"},
-        "musicgen": {"layout": "split", "shift": 1.0, "odd": "zero", "cos_first": True},
-        "positional-encodings": {"odd": "ceil"},
-        "x-transformers": {"layout": "split", "amplitude": 30**-0.5},
-        "mlx": {"layout": "split", "shift": 1.0, "amplitude": math.sqrt(2 / 30)},
-        "flux": {"layout": "split", "odd": "zero", "cos_first": True, "freq_scale": 1000.0},
-    }
-    for name, keywords in expected.items():
-        got = posenc.Sinusoidal.preset(name, 30).encode(POSITIONS[:12])
-        assert np.abs(got - formula(30, POSITIONS[:12], **keywords)).max() <= 2.0**-50
+def test_every_preset_has_its_formula_here() -> None:
+    assert [*PRESETS] == [*posenc.presets()]
 
 
-def test_every_preset_says_where_its_framework_begins() -> None:
-    for name, text in posenc.presets().items():
-        assert text.endswith("."), name
-        assert len(text) > 20
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_the_formulas_of_their_frameworks(backend: str, name: str) -> None:
+    positions = POSITIONS[:12]
+    got = posenc.Sinusoidal.preset(name, 30).encode(positions)
+    assert np.abs(got - formula(30, positions, **PRESETS[name])).max() <= 2.0**-50
+    if name in ODD:
+        got = posenc.Sinusoidal.preset(name, 7).encode(positions)
+        expected = formula(7, positions, **{**PRESETS[name], "odd": ODD[name]})
+        assert np.abs(got - expected).max() <= 2.0**-50
+    else:
+        with pytest.raises(ValueError, match=r"d_model must be .*even"):
+            posenc.Sinusoidal.preset(name, 7)
 
 
-def test_odd_widths_run_in_little_memory(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_odd, "_SCRATCH", 1000)
-    x = np.random.default_rng(0).standard_normal((2, 300, 7)).astype(np.float32)
-    table = posenc.positional_encoding(300, 7, odd="trim", dtype=np.float32)
-    np.testing.assert_array_equal(posenc.add(x, odd="trim"), x + table)
+@pytest.mark.parametrize("name", PRESETS)
+def test_keywords_of_a_preset_give_way_to_those_that_are_given(backend: str, name: str) -> None:
+    changed = posenc.Sinusoidal.preset(name, 30, base=100.0)
+    expected = formula(30, POSITIONS[:12], **{**PRESETS[name], "base": 100.0})
+    assert np.abs(changed.encode(POSITIONS[:12]) - expected).max() <= 2.0**-50
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_says_where_its_framework_begins(name: str) -> None:
+    """Or what its positions are instead of indices, or which other one says so."""
+    texts = posenc.presets()
+    same = re.search(r"\b[Aa]s ([\w-]+)[.,:]", texts[name])
+    text = texts[same[1]] if same else texts[name]
+    begins = r"from (position|start_index|the positions)|positions are (distances|timesteps)"
+    assert re.search(begins, text, re.IGNORECASE), text
+
+
+@every_dtype
+def test_odd_widths_of_many_rows(backend: str, dtype: Dtype) -> None:
+    x = random((2, 300, 7), dtype)
+    rows = posenc.positional_encoding(300, 7, odd="trim", dtype=accumulation_dtype(dtype))
+    assert_same_bits(posenc.add(x, odd="trim"), sums(x, 1.0, rows))
 
 
 def test_an_odd_width_is_checked_on_the_short_way_too(backend: str) -> None:
@@ -259,6 +302,6 @@ def test_what_is_prepared_does_not_depend_on_errstate(backend: str) -> None:
 
 
 def test_amplitudes_beyond_sixteen_bits_are_infinite(backend: str) -> None:
-    for dtype in (np.float16, ml_dtypes.bfloat16):
+    for dtype in SIXTEEN_BITS:
         got = posenc.encode([1.0, -1.0], 2, amplitude=1e300, dtype=dtype)
         np.testing.assert_array_equal(got.astype(float)[:, 0], [math.inf, -math.inf])

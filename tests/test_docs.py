@@ -53,3 +53,10 @@ def test_the_page_of_formulas_has_every_preset() -> None:
     page = (ROOT / "examples" / "conventions.md").read_text(encoding="utf-8")
     presets = importlib.import_module("posenc").presets()
     assert set(re.findall(r'of\("([^"]+)"', page)) == set(presets)
+
+
+def test_every_test_file_that_is_named_to_contributors_is_there() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"\btests/\w+\.py\b", page)
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []

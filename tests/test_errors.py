@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import forget
+from arrays import ALL, misaligned, read_only
+from internals import forget
 
 import posenc
 
 X = np.zeros((2, 5, 8), np.float32)
 W = np.zeros((20, 8), np.float32)
-ALL: Any = posenc  # past the type checker: these calls are wrong on purpose
 
 # Each case: the error, words that its message must hold, and the call.
 CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
@@ -217,14 +217,12 @@ def test_bad_arguments_are_named(
 
 def outputs() -> dict[str, np.ndarray[Any, Any]]:
     """Arrays of 4 rows of 8 float32 that cannot be filled, for one reason each."""
-    read_only = np.zeros((4, 8), np.float32)
-    read_only.flags.writeable = False
-    misaligned = np.zeros(4 * 8 * 4 + 1, np.uint8)[1:].view(np.float32).reshape(4, 8)
+    zeros = np.zeros((4, 8), np.float32)
     as_strided = np.lib.stride_tricks.as_strided
     buffer = np.zeros(64, np.float32)
     return {
-        "read-only": read_only,
-        "aligned": misaligned,
+        "read-only": read_only(zeros),
+        "aligned": misaligned(zeros),
         "unit stride": np.zeros((8, 4), np.float32).T,
         "overlap": as_strided(buffer, (4, 8), (0, 4)),
         "not overlap": as_strided(buffer, (4, 8), (4 * 4, 4)),

@@ -66,7 +66,7 @@ def fill(honest, out, *rest):
 def add(honest, out, x, ids, start, *rest):
     honest(out, x, ids, start + 1, *rest)
 
-def add_at_once(honest, *rest):
+def try_add_small(honest, *rest):
     return False
 """,
     ),
@@ -126,7 +126,7 @@ import fuzz, fuzz_judge, numpy as np
 first = next(iter(fuzz_judge.backends().values())).fill
 %s
 for backend in fuzz_judge.backends().values():
-    for name in ("fill", "add", "add_at_once"):
+    for name in ("fill", "add", "try_add_small"):
         if name in globals():
             setattr(backend, name, functools.partial(globals()[name], getattr(backend, name)))
 called = "Sinusoidal.add" if "add" in globals() else "Sinusoidal.fill"

@@ -3,31 +3,22 @@
 No grid has equal sides: those would hide axes that are swapped (facebookresearch/mae#18).
 """
 
+import functools
 import itertools
 import math
+import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import hypothesis.strategies as st
-import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import pytest
 import reference
+from arrays import ALL, DTYPES, Array, Dtype, assert_fresh, assert_same_bits
 from hypothesis import given
+from measure import BOUND, memory_beside, seconds_to_see_ctrl_c
 
 import posenc
-
-Array = npt.NDArray[Any]
-ALL: Any = posenc  # past the type checker: some calls are wrong on purpose
-DTYPES = [np.dtype(t) for t in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)]
-
-
-def assert_same(got: Array, expected: Array) -> None:
-    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
-    np.testing.assert_array_equal(
-        np.ascontiguousarray(got).view(np.uint8), np.ascontiguousarray(expected).view(np.uint8)
-    )
 
 
 def by_points(
@@ -35,7 +26,7 @@ def by_points(
     width: int,
     axes: Sequence[int],
     per_axis: bool,
-    dtype: np.dtype[Any],
+    dtype: Dtype,
     layout: str,
 ) -> Array:
     """Row by row, each from the encodings of a point's coordinates."""
@@ -83,9 +74,8 @@ def test_points_have_the_encodings_of_their_coordinates(
         expected = np.concatenate([zeros, flat])
     keywords = {key: grid[key] for key in ("axes", "per_axis", "coordinates", "dtype", "layout")}
     got = posenc.grid_encoding(shape, width * len(shape), extra_rows=extra_rows, **keywords)
-    assert_same(got, expected)
-    assert got.flags.carray
-    assert not got.size or got.ctypes.data % 64 == 0
+    assert_same_bits(got, expected)
+    assert_fresh(got, grid["dtype"], expected.shape)
 
     room = np.zeros((*(2 * n for n in expected.shape[:-1]), expected.shape[-1] + 5), got.dtype)
     steps = (slice(None, None, 2),) * (expected.ndim - 1)
@@ -93,14 +83,14 @@ def test_points_have_the_encodings_of_their_coordinates(
     del keywords["dtype"]
     width *= len(shape)
     assert posenc.grid_encoding(shape, width, extra_rows=extra_rows, out=out, **keywords) is out
-    assert_same(out, expected)
+    assert_same_bits(out, expected)
     out[...] = 0
     assert not room.astype(np.float64).any()
 
 
 def test_a_grid_of_one_axis_is_a_table(backend: str) -> None:
-    assert_same(posenc.grid_encoding((5,), 6), posenc.positional_encoding(5, 6))
-    assert_same(
+    assert_same_bits(posenc.grid_encoding((5,), 6), posenc.positional_encoding(5, 6))
+    assert_same_bits(
         posenc.grid_encoding([np.int64(5)], np.int32(6), per_axis=False, base=500),
         posenc.positional_encoding(5, 6, base=500, layout="split"),
     )
@@ -120,7 +110,7 @@ def test_rows_are_in_raster_order(backend: str) -> None:
     assert not got[0].any()
     x, y = [0, 1, 2, 3] * 3, [0] * 4 + [1] * 4 + [2] * 4
     expected = np.hstack([posenc.encode(axis, 4, layout="split") for axis in (x, y)])
-    assert_same(got[1:], expected)
+    assert_same_bits(got[1:], expected)
 
 
 # What the frameworks compute, restated with their steps in float64.
@@ -235,23 +225,25 @@ def test_presets_are_what_their_frameworks_compute(
     expected = peer(shape, width)
     assert got.shape == expected.shape
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13)
-    assert_same(got.astype(np.float32), posenc.grid_encoding(shape, width, preset=name, dtype="f4"))
+    assert_same_bits(
+        got.astype(np.float32), posenc.grid_encoding(shape, width, preset=name, dtype="f4")
+    )
 
 
 def test_presets_give_way_to_what_is_given(backend: str) -> None:
     def grid(**given: Any) -> Array:
         return posenc.grid_encoding((3, 4), 16, **given)
 
-    assert_same(grid(preset="mae", axes=(0, 1)), grid(preset="rt-detr"))
-    assert_same(grid(preset="rt-detr", per_axis=False), grid(preset="timm"))
-    assert_same(grid(preset="mae", layout="interleaved"), grid(axes=(1, 0)))
-    assert_same(grid(preset="detr", coordinates=[range(3), range(4)]), grid())
-    assert_same(grid(preset="timm", base=100.0), grid(per_axis=False, base=100.0))
+    assert_same_bits(grid(preset="mae", axes=(0, 1)), grid(preset="rt-detr"))
+    assert_same_bits(grid(preset="rt-detr", per_axis=False), grid(preset="timm"))
+    assert_same_bits(grid(preset="mae", layout="interleaved"), grid(axes=(1, 0)))
+    assert_same_bits(grid(preset="detr", coordinates=[range(3), range(4)]), grid())
+    assert_same_bits(grid(preset="timm", base=100.0), grid(per_axis=False, base=100.0))
     # DETR, normalized
     normalized = [np.arange(1, n + 1) / (n + 1e-6) * 2 * math.pi for n in (3, 4)]
     got = grid(preset="detr", coordinates=normalized)
     expected = np.hstack([posenc.encode(normalized[0][2], 8), posenc.encode(normalized[1][1], 8)])
-    assert_same(got[2, 1], expected)
+    assert_same_bits(got[2, 1], expected)
 
 
 @pytest.mark.parametrize(
@@ -268,13 +260,107 @@ def test_every_axis_has_the_convention(backend: str, convention: dict[str, Any])
     got = posenc.grid_encoding((2, 3, 4), 3 * width, axes=(2, 0, 1), **convention)
     for point in np.ndindex(2, 3, 4):
         rows = [posenc.encode(point[axis], width, **convention) for axis in (2, 0, 1)]
-        assert_same(got[point], np.concatenate(rows))
+        assert_same_bits(got[point], np.concatenate(rows))
 
 
 def test_all_cosines_may_come_first(backend: str) -> None:
     got = posenc.grid_encoding((2, 3), 8, preset="timm", cos_first=True)
     sines_first = posenc.grid_encoding((2, 3), 8, preset="timm")
-    assert_same(got, np.roll(sines_first, 4, axis=-1))
+    assert_same_bits(got, np.roll(sines_first, 4, axis=-1))
+
+
+def bound(backend: str) -> int:
+    """The fallback's blocks take some more than those of grids."""
+    return 3 * BOUND if backend == "numpy" else BOUND
+
+
+MANY = np.arange(10**6)
+ROOM = np.empty((200_000, 133), np.float32)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ALL.grid_encoding((200_000,), 64),
+        lambda: ALL.grid_encoding((200_000,), 64, dtype="bfloat16", extra_rows=200_000),
+        lambda: ALL.grid_encoding((10**6,), 2, dtype="f2", coordinates=[MANY]),
+        lambda: ALL.grid_encoding((4, 100_000), 16, per_axis=False),
+        lambda: ALL.grid_encoding((100_000, 4), 32, dtype="f2", preset="diffusers-2d"),
+        lambda: ALL.grid_encoding((100_000, 2, 3), 17, preset="positional-encodings"),
+        lambda: ALL.grid_encoding((2, 100_000), 66, odd="zero", axes=(1, 0), dtype="f4"),
+        lambda: ALL.grid_encoding(
+            (100_000, 2), 16, coordinates=[MANY[:100_000], [5, 7]], dtype="f2"
+        ),
+    ],
+)
+def test_grids_of_any_shape_are_made_in_bounded_memory(
+    backend: str, call: Callable[[], Array]
+) -> None:
+    assert memory_beside(call) < bound(backend)
+
+
+@pytest.mark.alone
+def test_a_large_grid_is_written_where_out_lies(backend: str) -> None:
+    out = ROOM[:, 3:131].reshape(200, 1000, 128)
+    assert np.may_share_memory(out, ROOM)
+    call = functools.partial(posenc.grid_encoding, (200, 1000), 128, out=out)
+    assert memory_beside(call, 0) < bound(backend)
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
+@pytest.mark.parametrize(
+    "call",
+    [
+        "posenc.grid_encoding((3000, 3000), 64, dtype='f4')",
+        "posenc.grid_encoding((3000, 3000), 64, dtype='f4', preset='timm', extra_rows=1)",
+        "posenc.grid_encoding((2, 10**7), 32, dtype='f4', coordinates=[[0, 1], np.arange(10**7)])",
+        "posenc.grid_encoding((10**7,), 64, dtype='f4')",
+        "posenc.grid_encoding((1,), 64, dtype='f4', extra_rows=10**7)",
+    ],
+)
+def test_ctrl_c_is_seen_amid_a_large_grid(call: str) -> None:
+    assert seconds_to_see_ctrl_c(call) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("shape", "width", "keywords"),
+    [
+        ((40_000, 3), 64, {}),
+        ((3, 40_000), 66, {"odd": "trim", "axes": (1, 0)}),
+        ((7, 20_000, 2), 36, {"per_axis": False, "extra_rows": 5}),
+        ((30_000, 3), 65, {"preset": "positional-encodings"}),
+        ((90_000,), 64, {"preset": "positional-encodings"}),
+        ((9, 7), 2**16, {"layout": "split"}),
+    ],
+)
+def test_large_grids_have_the_bits_of_their_points(
+    backend: str, shape: tuple[int, ...], width: int, keywords: dict[str, Any]
+) -> None:
+    whole = posenc.grid_encoding(shape, width, dtype=np.float32, **keywords)
+    extra = keywords.pop("extra_rows", 0)
+    assert not whole[:extra].any()
+    whole = whole[extra:].reshape(*shape, width)
+    at = [[i for i in (0, 1, n // 3, n // 2, n - 1) if i < n] for n in shape]
+    few = posenc.grid_encoding(
+        tuple(map(len, at)), width, coordinates=at, dtype=np.float32, **keywords
+    )
+    assert_same_bits(whole[np.ix_(*at)], few)
+
+
+def test_coordinates_may_lie_in_out(backend: str) -> None:
+    out = np.arange(2.0 * 60_000 * 2).reshape(60_000, 2, 2)
+    where = [out[:, 0, 0], out[0, :, 1]]
+    expected = posenc.grid_encoding((60_000, 2), 4, coordinates=[each.copy() for each in where])
+    out = np.concatenate([out, out], axis=-1)
+    where = [out[:, 0, 0], out[0, :, 1]]
+    assert_same_bits(posenc.grid_encoding((60_000, 2), 4, coordinates=where, out=out), expected)
+
+
+def test_coordinates_without_a_point_are_numbers_too() -> None:
+    with pytest.raises(TypeError, match=r"^coordinates\[1\] must be bool, integer or float"):
+        ALL.grid_encoding((3, 0), 4, coordinates=[range(3), np.array([], "U1")])
 
 
 CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
@@ -463,14 +549,14 @@ def test_ragged_coordinates_are_named() -> None:
 def test_grids_of_as_many_axes_as_there_can_be(backend: str) -> None:
     got = posenc.grid_encoding([1] * 30 + [2], 62)
     assert got.shape == (*[1] * 30, 2, 62)
-    assert_same(got.reshape(2, 62)[:, -2:], posenc.positional_encoding(2, 2))
-    assert_same(posenc.grid_encoding([1] * 30 + [2], 62, extra_rows=1)[1:], got.reshape(2, 62))
+    assert_same_bits(got.reshape(2, 62)[:, -2:], posenc.positional_encoding(2, 2))
+    assert_same_bits(posenc.grid_encoding([1] * 30 + [2], 62, extra_rows=1)[1:], got.reshape(2, 62))
 
 
 def test_grids_without_a_point_need_no_memory_for_their_other_axes(backend: str) -> None:
     assert posenc.grid_encoding((0, 2**45), 8).shape == (0, 2**45, 8)
     got = posenc.grid_encoding((2**45, 0), 8, extra_rows=2)
-    assert_same(got, np.zeros((2, 8)))
+    assert_same_bits(got, np.zeros((2, 8)))
 
 
 def test_nothing_is_written_on_an_error(backend: str) -> None:

@@ -17,11 +17,12 @@ from unittest import mock
 import ml_dtypes
 import numpy as np
 import pytest
+from arrays import ALL
+from internals import plan_of
 
 import posenc
 from posenc import _backend, _frequencies
 
-ALL: Any = posenc
 W = np.zeros((3, 4))
 
 
@@ -105,25 +106,26 @@ def test_a_state_from_elsewhere_is_refused() -> None:
             one.__setstate__({"d_model": 4096, "dim": 4096, "_source": None})
 
 
-def test_an_array_that_is_resized_amid_a_call_is_looked_at_after_that(backend: str) -> None:
+@pytest.mark.parametrize("shape", [(1, 4), (5000, 4)])
+def test_an_array_that_is_resized_amid_a_call_is_looked_at_after_that(
+    backend: str, shape: tuple[int, int]
+) -> None:
     """As NumPy's own calls do: `ndarray.resize` without its check of references frees the memory."""
-    for shape in ((1, 4), (5000, 4)):
-        x, out = np.ones((3, 4)), np.ones((3, 4))
-        weight = np.ones((3, 4))
+    x, out, weight = np.ones((3, 4)), np.ones((3, 4)), np.ones((3, 4))
 
-        def grow(array: np.ndarray, shape: tuple[int, ...] = shape) -> None:
-            array.resize(shape, refcheck=False)
+    def resizes(array: np.ndarray, values: object) -> Any:
+        return Acts(values, lambda: array.resize(shape, refcheck=False))
 
-        calls: list[Callable[[], object]] = [
-            lambda x=x: posenc.add(x, positions=Acts(range(3), lambda: grow(x))),  # type: ignore[misc]
-            lambda out=out: posenc.encode(Acts(range(3), lambda: grow(out)), 4, out=out),  # type: ignore[misc]
-            lambda w=weight: posenc.embed(Acts([2, 1], lambda: grow(w)), w),  # type: ignore[misc]
-        ]
-        for call in calls:
-            try:
-                call()
-            except (ValueError, IndexError):
-                continue
+    with pytest.raises(ValueError, match=r"positions must .* got shape \(3,\)"):
+        posenc.add(x, positions=resizes(x, range(3)))
+    with pytest.raises(ValueError, match=rf"out must have shape \(3, 4\), got \({shape[0]}, 4\)"):
+        posenc.encode(resizes(out, range(3)), 4, out=out)
+    ids = resizes(weight, [2, 1])
+    if shape[0] > 2:
+        np.testing.assert_array_equal(posenc.embed(ids, weight), posenc.add(weight[[2, 1]]))
+    else:
+        with pytest.raises(IndexError, match=r"ids must be at least 0 and below 1, .* got 2"):
+            posenc.embed(ids, weight)
 
 
 def test_a_list_that_changes_while_it_is_read_is_read_as_it_was(backend: str) -> None:
@@ -291,13 +293,13 @@ def test_a_dtype_is_bfloat16_by_its_type_and_not_by_its_name(backend: str) -> No
 
 def test_kernels_refuse_dtypes_that_they_do_not_know(backend: str) -> None:
     if backend == "numpy":
-        return  # which reaches no memory of its own accord
+        pytest.skip("it reaches no memory of its own accord")
     kernels: Any = _backend.kernels
-    encoder = posenc.Sinusoidal(8)._source.encoder
+    plan = plan_of(posenc.Sinusoidal(8))
     out = np.zeros((1, 1, 8))
     for wrong in (np.int8, np.int64, np.complex64, bool):
         with pytest.raises(ValueError, match="out does not fit"):
-            kernels.fill(out.astype(wrong), 0.0, None, encoder, False)
+            kernels.fill(out.astype(wrong), 0.0, None, plan, False, 0, 1)
     one = np.zeros((1, 1))
     for name, arguments in (
         ("positions", (None, 0.0, one.astype(int), None)),
@@ -306,9 +308,9 @@ def test_kernels_refuse_dtypes_that_they_do_not_know(backend: str) -> None:
     ):
         x = out if arguments[0] is None else out[0]
         with pytest.raises(ValueError, match=f"{name} does not fit"):
-            kernels.add(out, x, *arguments, encoder, False, 1.0)
+            kernels.add(out, x, *arguments, plan, 1.0, False, 0, 1)
     counted = np.zeros(3, np.int64)
-    for call, by in (("segments", one[0]), ("runs", one[0])):
+    for call, by in (("count_segments", one[0]), ("count_within", one[0])):
         with pytest.raises(ValueError, match="does not fit"):
             getattr(kernels, call)(counted, by)
 
@@ -437,13 +439,13 @@ def test_frequencies_for_the_eye_are_computed_when_they_are_asked_for(
 ) -> None:
     """A rotation of a new base is due at every token beyond the trained length."""
     asked = []
-    radians = _frequencies.radians
+    angular_frequencies = _frequencies.angular_frequencies
 
     def noted(base: float, count: int) -> np.ndarray:
         asked.append(base)
-        return radians(base, count)
+        return angular_frequencies(base, count)
 
-    monkeypatch.setattr(_frequencies, "radians", noted)
+    monkeypatch.setattr(_frequencies, "angular_frequencies", noted)
     rotary = posenc.Rotary(128, base=12345.0)
     rotary.rotate(np.ones((3, 128)))
     assert repr(rotary)

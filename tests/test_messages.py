@@ -13,17 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arrays import ALL, read_only
 
-import posenc
-
-ALL: Any = posenc  # past the type checker: these calls are wrong on purpose
 X = np.zeros((2, 5, 8), np.float32)
 W = np.zeros((20, 8), np.float32)
 HUGE = 10**5000
 RAGGED = [[1.0, 2.0], [3.0]]
 MASKED = np.ma.masked_array(np.ones((5, 8)), mask=np.eye(5, 8, dtype=bool))
-READ_ONLY = np.zeros((5, 8), np.float32)
-READ_ONLY.flags.writeable = False
+READ_ONLY = read_only(np.zeros((5, 8), np.float32))
 
 # Of every call, arguments that are right.
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -93,7 +90,7 @@ WRONG: dict[str, list[Any]] = {
     **{name: NO_INTEGER for name in ("workers", "extra_rows", "max_distance")},
     **{
         name: NO_NUMBER
-        for name in ("scale", "base", "shift", "amplitude", "freq_scale", "attention")
+        for name in ("scale", "base", "shift", "amplitude", "freq_scale", "attention_factor")
     },
     **{
         name: ["x" * 10**6, 3, [], np.array(["split"])]

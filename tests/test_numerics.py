@@ -52,7 +52,7 @@ def test_the_numpy_kernels_have_the_coefficients_of_the_proof() -> None:
 def test_the_compiled_kernels_have_the_coefficients_of_the_proof() -> None:
     minimax = tool("minimax")
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.pxi")]
-    (source,) = (text for text in sources if "void sine_cosine(" in text)
+    (source,) = (text for text in sources if "void sincos_poly(" in text)
     for letter, numbers in (("S", minimax.SINE), ("C", minimax.COSINE)):
         found = re.findall(rf"double {letter}([1-6]) = (\S+) +# (\S+)$", source, re.MULTILINE)
         assert [int(k) for k, _, _ in found] == [1, 2, 3, 4, 5, 6]

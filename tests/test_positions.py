@@ -5,15 +5,12 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
-import numpy.typing as npt
 import pytest
+from arrays import ALL, VECTORS, Array, Form, assert_fresh, every_other_column
 from hypothesis import given
 
 import posenc
 from posenc import positions
-
-Array = npt.NDArray[Any]
-ALL: Any = positions  # past the type checker: some calls are wrong on purpose
 
 INTEGERS = ["i1", "u1", "<i2", ">i2", "<u4", ">i4", "<i8", ">i8", "<u8", ">u8"]
 
@@ -42,43 +39,11 @@ def made_positions(ids: Sequence[int], padding_idx: int) -> list[int]:
 
 
 def check(got: Array, expected: object, shape: tuple[int, ...] | None = None) -> None:
-    """As every result is: int64 in native order, fresh, writeable, C-contiguous and aligned."""
-    assert type(got) is np.ndarray
-    assert got.dtype == np.dtype(np.int64)
-    assert got.flags.carray
-    assert not got.size or got.ctypes.data % 64 == 0
     wanted = np.array(expected, np.int64)
-    np.testing.assert_array_equal(got, wanted if shape is None else wanted.reshape(shape))
+    wanted = wanted if shape is None else wanted.reshape(shape)
+    assert_fresh(got, np.dtype(np.int64), wanted.shape)
+    np.testing.assert_array_equal(got, wanted)
 
-
-def read_only(array: Array) -> Array:
-    array = array.copy()
-    array.flags.writeable = False
-    return array
-
-
-def misaligned(array: Array) -> Array:
-    shifted = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
-    shifted[...] = array
-    return shifted
-
-
-def every_other(array: Array) -> Array:
-    return np.repeat(array, 2, axis=-1)[..., ::2]
-
-
-def backwards(array: Array) -> Array:
-    return array[..., ::-1].copy()[..., ::-1]
-
-
-FORMS: list[Callable[[Array], Array]] = [
-    np.ascontiguousarray,
-    np.asfortranarray,
-    read_only,
-    misaligned,
-    every_other,
-    backwards,
-]
 
 rows = st.tuples(st.lists(st.integers(0, 3), max_size=2), st.integers(0, 40)).map(
     lambda shape: (*shape[0], shape[1])
@@ -95,7 +60,7 @@ def sequences(draw: st.DrawFn, most: int) -> Array:
     value = rng.integers(0, most + 1, shape)
     keep = rng.random(shape) < draw(st.sampled_from([0.0, 0.3, 0.9]))
     value = np.where(keep, value[..., :1] if shape[-1] else value, value)
-    return draw(st.sampled_from(FORMS))(value.astype(dtype))
+    return draw(st.sampled_from(VECTORS))(value.astype(dtype))
 
 
 def by_rows(function: Callable[[Sequence[int]], list[int]], array: Array) -> list[list[int]]:
@@ -105,11 +70,9 @@ def by_rows(function: Callable[[Sequence[int]], list[int]], array: Array) -> lis
 @given(
     lengths=st.lists(st.integers(0, 5) | st.integers(0, 100), max_size=30),
     dtype=st.sampled_from(INTEGERS),
-    form=st.sampled_from(FORMS),
+    form=st.sampled_from(VECTORS),
 )
-def test_documents_count_from_0(
-    backend: str, lengths: list[int], dtype: str, form: Callable[[Array], Array]
-) -> None:
+def test_documents_count_from_0(backend: str, lengths: list[int], dtype: str, form: Form) -> None:
     expected = in_documents(lengths)
     check(positions.from_lengths(lengths), expected)
     check(positions.from_lengths(form(np.array(lengths, dtype))), expected)
@@ -134,7 +97,7 @@ def test_masks_count_what_they_keep(backend: str, mask: Array) -> None:
     kept = mask.tobytes()
     got = positions.from_mask(mask)
     check(got, by_rows(before, mask), mask.shape)
-    for same in (mask.astype(bool), every_other(mask.astype(bool)), mask.tolist()):
+    for same in (mask.astype(bool), every_other_column(mask.astype(bool)), mask.tolist()):
         check(positions.from_mask(same), got, np.shape(same))
     assert mask.tobytes() == kept
 
@@ -205,7 +168,7 @@ def test_empty_input_gives_empty_positions(backend: str) -> None:
 def test_integers_of_every_kind(backend: str) -> None:
     boxed = np.array([2, 0, 1], object)
     check(positions.from_lengths(boxed), [0, 1, 0])
-    check(ALL.from_lengths([np.int8(1), np.uint8(2)]), [0, 0, 1])
+    check(ALL.positions.from_lengths([np.int8(1), np.uint8(2)]), [0, 0, 1])
     check(positions.from_segments([True, True, False, True]), [0, 1, 0, 0])
     large = np.array([2**64 - 1, 2**64 - 1, 2**63], np.uint64)
     check(positions.from_segments(large), [0, 1, 0])
@@ -216,20 +179,17 @@ def test_integers_of_every_kind(backend: str) -> None:
 
 
 def check_offsets(got: Array, expected: Sequence[int]) -> None:
-    assert type(got) is np.ndarray
-    assert got.dtype == np.dtype(np.int32)
-    assert got.flags.carray
-    assert got.ctypes.data % 64 == 0
+    assert_fresh(got, np.dtype(np.int32), (len(expected),))
     assert got.tolist() == expected
 
 
 @given(
     lengths=st.lists(st.integers(0, 5) | st.integers(0, 100), max_size=30),
     dtype=st.sampled_from(INTEGERS),
-    form=st.sampled_from(FORMS),
+    form=st.sampled_from(VECTORS),
 )
 def test_positions_say_how_long_documents_are_but_for_empty_ones(
-    backend: str, lengths: list[int], dtype: str, form: Callable[[Array], Array]
+    backend: str, lengths: list[int], dtype: str, form: Form
 ) -> None:
     found = [length for length in lengths if length]
     ends = [sum(found[:i]) for i in range(len(found) + 1)]
@@ -310,7 +270,7 @@ def test_what_is_no_integer_is_a_type_error(
     backend: str, name: str, call: str, more: tuple[int, ...], value: object, word: str
 ) -> None:
     with pytest.raises(TypeError) as caught:
-        getattr(ALL, call)(value, *more)
+        getattr(ALL.positions, call)(value, *more)
     assert name in str(caught.value)
     assert word in str(caught.value)
 
@@ -321,72 +281,104 @@ def test_lists_of_several_lengths_are_named(
     backend: str, name: str, call: str, more: tuple[int, ...]
 ) -> None:
     with pytest.raises(ValueError, match=f"{name} must be an array, or sequences of one length"):
-        getattr(ALL, call)([[1], [1, 2]], *more)
+        getattr(ALL.positions, call)([[1], [1, 2]], *more)
 
 
 @pytest.mark.parametrize(("name", "call", "more"), [PADDED[-1], *PACKED, *BACK])
 def test_bools_are_no_counts(backend: str, name: str, call: str, more: tuple[int, ...]) -> None:
     for value in ([True, False], np.zeros(3, bool), np.empty(0, bool)):
         with pytest.raises(TypeError, match=f"^{name} .* bool"):
-            getattr(ALL, call)(value, *more)
+            getattr(ALL.positions, call)(value, *more)
 
 
 CASES: list[tuple[type[Exception], tuple[str, ...], Callable[[], object]]] = [
     *[
-        (ValueError, (name, "(..., length)", "()"), lambda c=c, m=m: getattr(ALL, c)(1, *m))
+        (
+            ValueError,
+            (name, "(..., length)", "()"),
+            lambda c=c, m=m: getattr(ALL.positions, c)(1, *m),
+        )
         for name, c, m in PADDED
     ],
     *[
-        (ValueError, (name, str(shape)), lambda c=c, s=shape: getattr(ALL, c)(np.zeros(s, int)))
+        (
+            ValueError,
+            (name, str(shape)),
+            lambda c=c, s=shape: getattr(ALL.positions, c)(np.zeros(s, int)),
+        )
         for name, c, _ in PACKED
         for shape in [(), (1, 2), (0, 3)]
     ],
     *[
-        (ValueError, (name, str(shape)), lambda c=c, s=shape: getattr(ALL, c)(np.zeros(s, int)))
+        (
+            ValueError,
+            (name, str(shape)),
+            lambda c=c, s=shape: getattr(ALL.positions, c)(np.zeros(s, int)),
+        )
         for name, c, _ in BACK
         for shape in [(), (2, 3), (0, 3), (1, 1, 3)]
     ],
     (
         ValueError,
         ("position_ids", str(2**31 - 1), str(2**31)),
-        lambda: ALL.to_cu_seqlens(np.broadcast_to(np.int8(0), (2**31,))),
+        lambda: ALL.positions.to_cu_seqlens(np.broadcast_to(np.int8(0), (2**31,))),
     ),
     *[
-        (ValueError, (name, "int64", str(2**64)), lambda c=c, m=m: getattr(ALL, c)([0, 2**64], *m))
+        (
+            ValueError,
+            (name, "int64", str(2**64)),
+            lambda c=c, m=m: getattr(ALL.positions, c)([0, 2**64], *m),
+        )
         for name, c, m in [*PADDED, *PACKED, *BACK]
     ],
-    (ValueError, ("lengths", "int64"), lambda: ALL.from_lengths([2**63, 1])),
-    (ValueError, ("lengths", "1329 bits"), lambda: ALL.from_lengths([10**400])),
-    (ValueError, ("lengths", "-1", "index 2"), lambda: ALL.from_lengths([3, 0, -1, 5])),
+    (ValueError, ("lengths", "int64"), lambda: ALL.positions.from_lengths([2**63, 1])),
+    (ValueError, ("lengths", "1329 bits"), lambda: ALL.positions.from_lengths([10**400])),
+    (ValueError, ("lengths", "-1", "index 2"), lambda: ALL.positions.from_lengths([3, 0, -1, 5])),
     # a sum that leaves int64, or comes back into it
-    (ValueError, ("lengths", "2**53"), lambda: ALL.from_lengths([2**63 - 1])),
-    (ValueError, ("lengths", "2**53"), lambda: ALL.from_lengths([2**62] * 4)),
-    (ValueError, ("lengths", "2**53"), lambda: ALL.from_lengths([2**63 - 1, 2**63 - 1, 7])),
-    (ValueError, ("lengths", "2**53"), lambda: ALL.from_lengths(np.array([2**64 - 1], "u8"))),
-    (ValueError, ("cu_seqlens", "(0,)"), lambda: ALL.from_cu_seqlens([])),
-    (ValueError, ("cu_seqlens", "begin at 0", "1"), lambda: ALL.from_cu_seqlens([1, 3])),
-    (ValueError, ("cu_seqlens", "-2"), lambda: ALL.from_cu_seqlens([-2])),
+    (ValueError, ("lengths", "2**53"), lambda: ALL.positions.from_lengths([2**63 - 1])),
+    (ValueError, ("lengths", "2**53"), lambda: ALL.positions.from_lengths([2**62] * 4)),
+    (
+        ValueError,
+        ("lengths", "2**53"),
+        lambda: ALL.positions.from_lengths([2**63 - 1, 2**63 - 1, 7]),
+    ),
+    (
+        ValueError,
+        ("lengths", "2**53"),
+        lambda: ALL.positions.from_lengths(np.array([2**64 - 1], "u8")),
+    ),
+    (ValueError, ("cu_seqlens", "(0,)"), lambda: ALL.positions.from_cu_seqlens([])),
+    (ValueError, ("cu_seqlens", "begin at 0", "1"), lambda: ALL.positions.from_cu_seqlens([1, 3])),
+    (ValueError, ("cu_seqlens", "-2"), lambda: ALL.positions.from_cu_seqlens([-2])),
     (
         ValueError,
         ("cu_seqlens", "5", "3", "index 2"),
-        lambda: ALL.from_cu_seqlens(np.array([0, 5, 3, 7], np.uint8)),
+        lambda: ALL.positions.from_cu_seqlens(np.array([0, 5, 3, 7], np.uint8)),
     ),
     (
         ValueError,
         ("cu_seqlens", "decrease"),
-        lambda: ALL.from_cu_seqlens([0, 2**63 - 1, -(2**63), 4]),
+        lambda: ALL.positions.from_cu_seqlens([0, 2**63 - 1, -(2**63), 4]),
     ),
-    (ValueError, ("cu_seqlens", "2**53"), lambda: ALL.from_cu_seqlens([0, 2**63 - 1])),
-    (ValueError, ("cu_seqlens", "2**53"), lambda: ALL.from_cu_seqlens([0, 2**53])),
-    (ValueError, ("mask", "0 and 1", "2"), lambda: ALL.from_mask([0, 1, 2])),
-    (ValueError, ("mask", "0 and 1", "-1"), lambda: ALL.from_mask(np.array([[-1, 0]], np.int8))),
-    (ValueError, ("mask", "255"), lambda: ALL.from_mask(np.array([255], np.uint8))),
-    (TypeError, ("padding_idx", "1.0"), lambda: ALL.from_ids([1, 2], 1.0)),
-    (TypeError, ("padding_idx",), lambda: ALL.from_ids([1, 2], True)),
-    (TypeError, ("padding_idx", "None"), lambda: ALL.from_ids([1, 2], None)),
-    (ValueError, ("padding_idx", str(2**63 - 2)), lambda: ALL.from_ids([1, 2], 2**63 - 2)),
-    (ValueError, ("padding_idx",), lambda: ALL.from_ids([1, 2], -(2**63) - 1)),
-    (ValueError, ("padding_idx", "bits"), lambda: ALL.from_ids([1, 2], 10**400)),
+    (ValueError, ("cu_seqlens", "2**53"), lambda: ALL.positions.from_cu_seqlens([0, 2**63 - 1])),
+    (ValueError, ("cu_seqlens", "2**53"), lambda: ALL.positions.from_cu_seqlens([0, 2**53])),
+    (ValueError, ("mask", "0 and 1", "2"), lambda: ALL.positions.from_mask([0, 1, 2])),
+    (
+        ValueError,
+        ("mask", "0 and 1", "-1"),
+        lambda: ALL.positions.from_mask(np.array([[-1, 0]], np.int8)),
+    ),
+    (ValueError, ("mask", "255"), lambda: ALL.positions.from_mask(np.array([255], np.uint8))),
+    (TypeError, ("padding_idx", "1.0"), lambda: ALL.positions.from_ids([1, 2], 1.0)),
+    (TypeError, ("padding_idx",), lambda: ALL.positions.from_ids([1, 2], True)),
+    (TypeError, ("padding_idx", "None"), lambda: ALL.positions.from_ids([1, 2], None)),
+    (
+        ValueError,
+        ("padding_idx", str(2**63 - 2)),
+        lambda: ALL.positions.from_ids([1, 2], 2**63 - 2),
+    ),
+    (ValueError, ("padding_idx",), lambda: ALL.positions.from_ids([1, 2], -(2**63) - 1)),
+    (ValueError, ("padding_idx", "bits"), lambda: ALL.positions.from_ids([1, 2], 10**400)),
 ]
 
 

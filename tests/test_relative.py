@@ -3,23 +3,13 @@
 from typing import Any
 
 import hypothesis.strategies as st
-import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import pytest
 import reference
+from arrays import ALL, DTYPES, Dtype, assert_fresh, assert_same_bits, every_dtype
 from hypothesis import given
 
 import posenc
-
-ALL: Any = posenc  # past the type checker: some calls are wrong on purpose
-DTYPES = [np.dtype(t) for t in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)]
-
-
-def assert_same(got: npt.NDArray[Any], expected: npt.NDArray[Any]) -> None:
-    assert got.dtype == expected.dtype
-    assert got.shape == expected.shape
-    np.testing.assert_array_equal(got.view(np.uint8), expected.view(np.uint8))
 
 
 @given(
@@ -30,13 +20,12 @@ def assert_same(got: npt.NDArray[Any], expected: npt.NDArray[Any]) -> None:
     workers=st.sampled_from([1, 2]),
 )
 def test_rows_are_those_of_descending_positions(
-    backend: str, length: int, pairs: int, dtype: np.dtype[Any], layout: str, workers: int
+    backend: str, length: int, pairs: int, dtype: Dtype, layout: str, workers: int
 ) -> None:
     got = posenc.relative_encoding(length, 2 * pairs, dtype=dtype, layout=layout, workers=workers)
     where = np.arange(length - 1, -length, -1)
-    assert_same(got, posenc.encode(where, 2 * pairs, dtype=dtype, layout=layout))
-    assert got.flags.carray
-    assert not got.size or got.ctypes.data % 64 == 0
+    assert_same_bits(got, posenc.encode(where, 2 * pairs, dtype=dtype, layout=layout))
+    assert_fresh(got, dtype, (*where.shape, 2 * pairs))
 
 
 def test_rows_are_exact(backend: str) -> None:
@@ -66,15 +55,15 @@ def test_rows_in_other_conventions(backend: str) -> None:
     ]
     for convention in conventions:
         got = posenc.relative_encoding(70, 7, **convention)
-        assert_same(got, posenc.encode(np.arange(69, -70, -1), 7, **convention))
+        assert_same_bits(got, posenc.encode(np.arange(69, -70, -1), 7, **convention))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_out_is_filled_where_it_lies(backend: str, dtype: np.dtype[Any]) -> None:
+@every_dtype
+def test_out_is_filled_where_it_lies(backend: str, dtype: Dtype) -> None:
     wide = np.zeros((18, 12), dtype)
     out = wide[::2, 2:10]
     assert posenc.relative_encoding(5, 8, out=out) is out
-    assert_same(out.copy(), posenc.relative_encoding(5, 8, dtype=dtype))
+    assert_same_bits(out, posenc.relative_encoding(5, 8, dtype=dtype))
     rest = wide.astype(np.float32)
     rest[::2, 2:10] = 0
     assert not rest.any()

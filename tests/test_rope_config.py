@@ -1,27 +1,32 @@
-"""`Rotary.from_config`: formulas of transformers, restated here in plain float64."""
+"""`Rotary.from_config`: what a configuration says, as a rotation.
+
+`theta` and `yarn` restate the formulas of transformers in plain float64, step by step as the library
+does: a test against them finds what has changed, and not what both misread. Whoever doubts the
+formulas looks elsewhere: the numbers in this file that come from a report or a model card, and
+`tests/oracles/test_transformers.py`, `test_rotary_classes.py` and `test_rotary_embedding_torch.py`,
+which hold the frequencies against those of the frameworks' own classes.
+"""
 
 import math
 from typing import Any
 
 import mpmath
 import numpy as np
-import numpy.typing as npt
 import pytest
+from arrays import Array
 
 import posenc
-
-Floats = npt.NDArray[np.float64]
 
 from_config = posenc.Rotary.from_config
 
 
-def theta(base: float, dim: int) -> Floats:
+def theta(base: float, dim: int) -> Array:
     return np.array([base ** (-2 * i / dim) for i in range(dim // 2)])
 
 
 def assert_near(rotary: posenc.Rotary, expected: Any, attention: float = 1.0) -> None:
     np.testing.assert_allclose(rotary.frequencies, expected, rtol=1e-13, atol=0)
-    assert rotary.attention == pytest.approx(attention, rel=1e-15)
+    assert rotary.attention_factor == pytest.approx(attention, rel=1e-15)
 
 
 def test_default_is_the_plain_schedule() -> None:
@@ -60,7 +65,7 @@ def test_dynamic_depends_on_its_arguments_alone() -> None:
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "original_max_position_embeddings": 4096}
 
 
-def yarn(factor: float, fast: float, slow: float, truncate: bool, dim: int = 128) -> Floats:
+def yarn(factor: float, fast: float, slow: float, truncate: bool, dim: int = 128) -> Array:
     def pair(turns: float) -> float:
         return dim * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1e4))
 
@@ -85,13 +90,13 @@ def test_yarn(factor: float, attention: float, fast: float, slow: float, truncat
     config = {**YARN, "factor": factor, "truncate": truncate, "beta_fast": fast, "beta_slow": slow}
     rotary = from_config(config, head_dim=128)
     np.testing.assert_allclose(rotary.frequencies, yarn(factor, fast, slow, truncate), 1e-13)
-    assert rotary.attention == pytest.approx(attention, abs=1e-8)
+    assert rotary.attention_factor == pytest.approx(attention, abs=1e-8)
 
 
 def test_attention_of_yarn() -> None:
     # sgl-project/sglang#33558 squared it, sgl-project/sglang#22711 has two scales that cancel
     def attention(**more: float) -> float:
-        return from_config({**YARN, "factor": 40.0, **more}, head_dim=64).attention
+        return from_config({**YARN, "factor": 40.0, **more}, head_dim=64).attention_factor
 
     ln = math.log(40)
     assert attention(attention_factor=1.5, mscale=3.0) == 1.5
@@ -125,7 +130,7 @@ def test_longrope(length: int | None) -> None:
     attention = math.sqrt(1 + math.log(32) / math.log(4096))
     assert_near(rotary, theta(1e4, 96) / np.array(divisors), attention)
     for more, expected in (({"factor": 1.0}, 1.0), ({"factor": 8, "attention_factor": 1.1}, 1.1)):
-        assert from_config({**config, **more}, head_dim=96).attention == expected
+        assert from_config({**config, **more}, head_dim=96).attention_factor == expected
 
 
 def test_llama3() -> None:
@@ -271,7 +276,7 @@ def test_every_even_rotary_dim_is_the_width() -> None:
     for head_dim in (44, 88, 104, 168, 176):  # where a quotient would be just below
         for rotary_dim in range(2, head_dim + 1, 2):
             config = {"rope_theta": 1e4, "rotary_dim": rotary_dim}
-            assert from_config(config, head_dim=head_dim).dim == rotary_dim
+            assert from_config(config, head_dim=head_dim).dim == rotary_dim, head_dim
     with pytest.raises(ValueError, match=r"rotary_dim must be at most head_dim, 8, got 10"):
         from_config({"rope_theta": 1e4, "rotary_dim": 10}, head_dim=8)
     with pytest.raises(ValueError, match="rotary_dim must be what other keys leave"):
@@ -356,7 +361,7 @@ def longrope(kind: str, **more: Any) -> dict[str, Any]:
 def test_other_names_of_longrope() -> None:
     """ml-explore/mlx-examples#799: Phi-3's first files say su; its class takes yarn for it too."""
     expected = from_config(longrope("longrope"), head_dim=96)
-    assert expected.attention == pytest.approx(1.1902380714238083)
+    assert expected.attention_factor == pytest.approx(1.1902380714238083)
     assert from_config(longrope("su"), head_dim=96) == expected
     for kind in ("su", "yarn", "longrope"):
         config = {**longrope(kind), "model_type": "phi3"}
@@ -365,8 +370,8 @@ def test_other_names_of_longrope() -> None:
 
 def test_factors_of_phi_3_5_moe() -> None:
     config = longrope("longrope", short_mscale=1.25, long_mscale=1.5)
-    assert from_config(config, head_dim=96).attention == 1.25
-    assert from_config(config, head_dim=96, seq_len=5000).attention == 1.5
+    assert from_config(config, head_dim=96).attention_factor == 1.25
+    assert from_config(config, head_dim=96, seq_len=5000).attention_factor == 1.5
     with pytest.raises(ValueError, match="seq_len must be at most 4096 for model_type 'phimoe'"):
         from_config({**config, "model_type": "phimoe"}, head_dim=96, seq_len=5000)
 
@@ -648,8 +653,7 @@ def test_logarithms_and_powers_are_those_of_every_machine(length: int) -> None:
     config = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 3.0}
     rotary = from_config(config, head_dim=64, max_position_embeddings=4096, seq_len=length)
     stretch, exponent = 1.0 + 3.0 * (length - 4096) / 4096, 64 / 62
-    with mpmath.workdps(60):
-        assert rotary.base == 1e4 * float(mpmath.mpf(stretch) ** mpmath.mpf(exponent))
-        factor = length / 4096
-        yarn = from_config({**YARN, "factor": factor}, head_dim=64)
-        assert yarn.attention == 0.1 * float(mpmath.log(mpmath.mpf(factor))) + 1.0
+    assert rotary.base == 1e4 * float(mpmath.mpf(stretch) ** mpmath.mpf(exponent))
+    factor = length / 4096
+    yarn = from_config({**YARN, "factor": factor}, head_dim=64)
+    assert yarn.attention_factor == 0.1 * float(mpmath.log(mpmath.mpf(factor))) + 1.0

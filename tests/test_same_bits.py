@@ -8,15 +8,25 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
-import numpy.typing as npt
 import pytest
+from arrays import (
+    DTYPES,
+    FLOAT32,
+    FLOAT64,
+    Array,
+    Dtype,
+    accumulation_dtype,
+    assert_same_bits,
+    bits,
+    every_dtype,
+    every_wide_dtype,
+    sums,
+)
 from hypothesis import example, given
+from internals import streaming
 
 import posenc
-from posenc import _arrays
 
-Dtype = type[np.floating]
-DTYPES = [np.float32, np.float64]
 WIDTHS = [2, 6, 8, 14, 30, 64, 66, 192, 512]
 
 dtypes = st.sampled_from(DTYPES)
@@ -25,7 +35,7 @@ widths = st.integers(1, 70).map(lambda n: 2 * n)
 starts = st.integers(-300, 300) | st.integers(-(2**53), 2**53 - 500)
 
 
-def digest(*arrays: npt.NDArray[np.generic]) -> str:
+def digest(*arrays: Array) -> str:
     little = (a.astype(a.dtype.newbyteorder("<")).tobytes() for a in arrays)
     return hashlib.sha256(b"".join(little)).hexdigest()
 
@@ -68,8 +78,8 @@ def test_golden_digests(backend: str, name: str) -> None:
     dtype=dtypes,
     layout=layouts,
 )
-@example(start=-17, length=333, cut=(63, 65), d_model=64, dtype=np.float32, layout="split")
-@example(start=2**53 - 2, length=3, cut=(2, 3), d_model=6, dtype=np.float64, layout="interleaved")
+@example(start=-17, length=333, cut=(63, 65), d_model=64, dtype=FLOAT32, layout="split")
+@example(start=2**53 - 2, length=3, cut=(2, 3), d_model=6, dtype=FLOAT64, layout="interleaved")
 def test_a_slice_of_a_table_is_the_table_of_a_slice(
     backend: str,
     start: int,
@@ -84,7 +94,7 @@ def test_a_slice_of_a_table_is_the_table_of_a_slice(
     part = posenc.positional_encoding(
         stop - first, d_model, start=start + first, dtype=dtype, layout=layout
     )
-    np.testing.assert_array_equal(part, whole[first:stop])
+    assert_same_bits(part, whole[first:stop])
 
 
 @given(
@@ -93,7 +103,7 @@ def test_a_slice_of_a_table_is_the_table_of_a_slice(
     dtype=dtypes,
     layout=layouts,
 )
-@example(positions=[2**53, 2**53, 2**53 - 1, -(2**53)], d_model=4, dtype=np.float64, layout="split")
+@example(positions=[2**53, 2**53, 2**53 - 1, -(2**53)], d_model=4, dtype=FLOAT64, layout="split")
 def test_any_row_is_the_row_of_its_position_alone(
     backend: str, positions: list[int], d_model: int, dtype: Dtype, layout: str
 ) -> None:
@@ -102,9 +112,9 @@ def test_any_row_is_the_row_of_its_position_alone(
         posenc.positional_encoding(1, d_model, start=p, dtype=dtype, layout=layout)
         for p in positions
     ]
-    np.testing.assert_array_equal(rows, np.reshape(alone, (-1, d_model)))
+    assert_same_bits(rows, np.array(alone, dtype).reshape(-1, d_model))
     floats = posenc.encode(np.array(positions, float), d_model, dtype=dtype, layout=layout)
-    np.testing.assert_array_equal(floats, rows)
+    assert_same_bits(floats, rows)
 
 
 @given(
@@ -116,16 +126,16 @@ def test_fractional_and_whole_positions_mix(
 ) -> None:
     rows = posenc.encode(positions, d_model)
     alone = [posenc.encode(p, d_model) for p in positions]
-    np.testing.assert_array_equal(rows, alone)
+    assert_same_bits(rows, np.array(alone))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 @pytest.mark.parametrize("d_model", WIDTHS)
 def test_lengths_around_a_vector_share_their_rows(backend: str, d_model: int, dtype: Dtype) -> None:
     # pytorch/pytorch#48641, shibatch/sleef#364: a vector body and its scalar tail disagreed.
     tables = [posenc.positional_encoding(n, d_model, dtype=dtype) for n in (15, 16, 17, 200)]
     for table in tables:
-        np.testing.assert_array_equal(table, tables[-1][: len(table)])
+        assert_same_bits(table, tables[-1][: len(table)])
 
 
 @given(
@@ -150,20 +160,20 @@ def test_add_is_the_numpy_expression(
     seed: int,
 ) -> None:
     x = np.random.default_rng(seed).standard_normal((batch, length, d_model)).astype(dtype)
-    table = posenc.positional_encoding(length, d_model, start=start, dtype=dtype, layout=layout)
-    expected = x * dtype(scale) + table
+    wide = accumulation_dtype(dtype)
+    table = posenc.positional_encoding(length, d_model, start=start, dtype=wide, layout=layout)
+    expected = sums(x, scale, table)
     got = posenc.add(x, start=start, layout=layout, scale=scale)
-    np.testing.assert_array_equal(got, expected)
-    assert got.dtype == dtype
+    assert_same_bits(got, expected)
     encoding = posenc.Sinusoidal(d_model, layout=layout)
     for source, out in ((x, np.empty_like(x)), (x.copy(), None)):
         got = encoding.add(source, start=start, scale=scale, out=source if out is None else out)
-        np.testing.assert_array_equal(got, expected)
+        assert_same_bits(got, expected)
     positions = start + np.arange(length)
     got = posenc.add(x, positions=positions, layout=layout, scale=scale)
-    np.testing.assert_array_equal(got, expected)
+    assert_same_bits(got, expected)
     got = posenc.add(x, out=x, positions=positions[np.newaxis], layout=layout, scale=scale)
-    np.testing.assert_array_equal(got, expected)
+    assert_same_bits(got, expected)
     assert got is x
 
 
@@ -176,69 +186,64 @@ def test_add_at_positions_of_every_item(
     positions = np.reshape(drawn, shape)
     x = np.linspace(-2, 2, count * d_model, dtype=np.float32).reshape(*shape, d_model)
     expected = x + posenc.encode(positions, d_model, dtype=np.float32)
-    np.testing.assert_array_equal(posenc.add(x, positions=positions), expected)
+    assert_same_bits(posenc.add(x, positions=positions), expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_wide_dtype
 @pytest.mark.parametrize("workers", [2, 3, -1])
 def test_workers_change_no_bit(backend: str, workers: int, dtype: Dtype) -> None:
     length, d_model = 2600, 512
     table = posenc.positional_encoding(length, d_model, start=-17, dtype=dtype)
     threaded = posenc.positional_encoding(length, d_model, start=-17, dtype=dtype, workers=workers)
-    np.testing.assert_array_equal(threaded, table)
-    x = np.broadcast_to(dtype(0.5), (2, length, d_model))
+    assert_same_bits(threaded, table)
+    x = np.broadcast_to(dtype.type(0.5), (2, length, d_model))
     added = posenc.add(x, start=-17, workers=workers)
-    np.testing.assert_array_equal(added, x + table)
+    assert_same_bits(added, x + table)
     positions = np.arange(length)[::-1] - 17
     reverse = posenc.encode(positions, d_model, dtype=dtype, workers=workers)
-    np.testing.assert_array_equal(reverse, table[::-1])
+    assert_same_bits(reverse, table[::-1])
     many = np.zeros((700, 9, 256), dtype)
-    np.testing.assert_array_equal(
+    assert_same_bits(
         posenc.fill(many, workers=workers), np.broadcast_to(posenc.fill(many[0].copy()), many.shape)
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 @pytest.mark.parametrize("offset", [0, 8, 16, 24, 40, 56])
 def test_alignment_changes_no_bit(backend: str, offset: int, dtype: Dtype) -> None:
     table = posenc.positional_encoding(100, 66, dtype=dtype)
     buffer = np.zeros(table.nbytes + 128, np.uint8)
     first = -buffer.ctypes.data % 64 + offset
     out = buffer[first : first + table.nbytes].view(dtype).reshape(table.shape)
-    np.testing.assert_array_equal(posenc.fill(out), table)
+    assert_same_bits(posenc.fill(out), table)
     assert not buffer[:first].any()
     assert not buffer[first + table.nbytes :].any()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 @pytest.mark.parametrize("apart", [0, 4, 8, 20])
-def test_large_outputs_have_the_bits_of_small_ones(
-    backend: str, apart: int, dtype: Dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_outputs_have_the_bits_of_small_ones(backend: str, apart: int, dtype: Dtype) -> None:
     # Outputs beyond the caches may be written by other instructions.
     rows, d_model = 400, 66
     table = posenc.positional_encoding(rows, d_model, start=-90, dtype=dtype)
     split = posenc.positional_encoding(rows, d_model, start=-90, dtype=dtype, layout="split")
+    wide = posenc.positional_encoding(rows, d_model, start=-90, dtype=accumulation_dtype(dtype))
     order = np.random.default_rng(2).permutation(rows)
-    x = np.linspace(-1, 1, 2 * table.size, dtype=dtype).reshape(2, rows, d_model)
-    monkeypatch.setattr(_arrays, "_STREAM", 0)
+    x = np.linspace(-1, 1, 2 * table.size).reshape(2, rows, d_model).astype(dtype)
+    scaled, packed = sums(x, 3.0, wide), sums(x, 1.0, wide[order])
     for pad in (0, 14, 30):  # rows of every alignment, or of one
-        wide = np.zeros((2, rows, d_model + pad + apart), dtype)
-        out = wide[..., apart : apart + d_model]
-        np.testing.assert_array_equal(posenc.fill(out, start=-90)[1], table)
-        np.testing.assert_array_equal(posenc.fill(out, start=-90, layout="split")[1], split)
-        np.testing.assert_array_equal(
-            posenc.encode([order - 90] * 2, d_model, out=out)[1], table[order]
-        )
-        got = posenc.add(x, start=-90, scale=3, out=out)
-        np.testing.assert_array_equal(got, x * dtype(3) + table)
-        expected = x + table[order]
-        got = posenc.add(x, positions=[order - 90, order - 90], out=out)
-        np.testing.assert_array_equal(got, expected)
-        out[...] = x
-        np.testing.assert_array_equal(posenc.add(out, positions=order - 90, out=out), expected)
-        assert not wide[..., :apart].any()
-        assert not wide[..., apart + d_model :].any()
+        room = np.zeros((2, rows, d_model + pad + apart), dtype)
+        out = room[..., apart : apart + d_model]
+        with streaming():
+            assert_same_bits(posenc.fill(out, start=-90)[1], table)
+            assert_same_bits(posenc.fill(out, start=-90, layout="split")[1], split)
+            assert_same_bits(posenc.encode([order - 90] * 2, d_model, out=out)[1], table[order])
+            assert_same_bits(posenc.add(x, start=-90, scale=3, out=out), scaled)
+            assert_same_bits(posenc.add(x, positions=[order - 90, order - 90], out=out), packed)
+            out[...] = x
+            assert_same_bits(posenc.add(out, positions=order - 90, out=out), packed)
+        out[...] = 0
+        assert not bits(room).any()
 
 
 def test_a_longer_table_begins_with_the_shorter_one(backend: str) -> None:
@@ -246,7 +251,7 @@ def test_a_longer_table_begins_with_the_shorter_one(backend: str) -> None:
     for length in (200, 230, 100, 4096, 200):
         table = posenc.positional_encoding(length, 64)
         assert table.shape == (length, 64)
-        np.testing.assert_array_equal(table, posenc.positional_encoding(4096, 64)[:length])
+        assert_same_bits(table, posenc.positional_encoding(4096, 64)[:length])
 
 
 def test_every_backend_of_this_machine_gives_the_same_bits_in_a_fresh_process() -> None:

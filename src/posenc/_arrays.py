@@ -1,16 +1,13 @@
-"""What the arrays of a call may be: every check, once. The kernels trust what passes here.
+"""The checks of a call's arrays: each is made once, here, and the kernels rely on it.
 
-Arguments are converted first, as that may run code of the caller's, and checked after: `as_array`
-converts, all else looks at what it gave, through NumPy's own functions alone. A kernel reads an
-array either through a `plain` view made after the last conversion, or through a copy of our own.
+Conversion comes first, as it may run code of the caller's: `as_array` converts, and all that follows
+uses NumPy's own functions on the result. A kernel reads an array either through a `plain` view made
+after the last conversion or through a copy of our own.
 """
 
-import contextlib
-import itertools
 import math
 import numbers
 import operator
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,25 +16,26 @@ import numpy.typing as npt
 
 from . import _backend
 from ._checks import MOST_COLUMNS, shown, unmasked
+from ._formats import NAMES, float_dtype, is_float
 
 Array = npt.NDArray[Any]
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16))
-_WANTED = "float64, float32, float16 or bfloat16"
-_STREAM = 24 << 20  # bytes of output from which it is written past the caches
+_FLOAT64 = np.dtype(np.float64)
+_STREAM = 24 << 20  # bytes of output from which non-temporal stores are faster
 _ALIGNMENT = 64  # bytes: a cache line, an AVX-512 register, and what JAX takes without a copy
-# Axes that an array of NumPy may have, and a result has one more than its positions or ids.
+_MOST_BYTES = 2**63 - 1  # NumPy counts them in an int64
+# Axes that an array of NumPy may have; a result has one more than its positions or ids.
 MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
-# What most lists hold, and no more need be asked of.
+# The types of most elements of lists: these need no further conversion.
 _NUMBERS = (int, float, bool)
-# Beyond, float64 no longer has every integer.
+# float64 has every integer up to here.
 _EXACT_INTEGERS = 2**53
 
 
 def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Array:
-    """An array of what NumPy, or DLPack on the CPU, makes one of; with nothing in it masked.
+    """Whatever NumPy, or DLPack on the CPU, makes an array of; masked elements are refused.
 
-    May be the caller's own, which the caller's code can still change: see `plain`.
+    The result may be the caller's own array, which the caller's code can still change: see `plain`.
     """
     if type(values) is np.ndarray:
         return values
@@ -61,8 +59,11 @@ def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Arr
 
 
 def _held(name: str, values: Any, depth: int = 0) -> Any:
-    """Lists as tuples, all the way down: NumPy reads a list that changes amid its conversion, as by
-    an element's ``__array__``, beyond its end."""
+    """Lists as tuples, at every depth.
+
+    While NumPy converts a list, an element's ``__array__`` can shorten it, and NumPy then reads
+    beyond its end.
+    """
     if depth < MOST_AXES and _is_sequence(values):
         return tuple(
             [
@@ -75,12 +76,12 @@ def _held(name: str, values: Any, depth: int = 0) -> Any:
 
 
 def _is_sequence(values: Any) -> bool:
-    """Whether it is a list or a tuple, and not an object that says so of itself."""
+    """Whether this is a list or a tuple: by its type, as ``__class__`` can be anything."""
     return issubclass(type(values), list | tuple)
 
 
 def items(values: Any) -> list[Any]:
-    """What a list or a tuple holds, whatever its subclass says."""
+    """The elements of a list or a tuple; methods of a subclass are not called."""
     own = list if issubclass(type(values), list) else tuple
     return list(own.__getitem__(values, slice(None)))
 
@@ -92,60 +93,20 @@ def _kind_of(values: Any) -> str:
 
 
 def plain(array: Array) -> Array:
-    """A view of which nobody else can change the shape, whatever subclass the array is of."""
+    """A view as an ndarray proper, whose shape the caller's code cannot change."""
     return np.ndarray.view(array, np.ndarray)
 
 
 def few_axes(name: str, array: Array) -> None:
-    """ValueError where a result with an axis more could not be."""
+    """ValueError unless NumPy allows a result with one more axis."""
     if array.ndim >= MOST_AXES:
         raise ValueError(f"{name} must have at most {MOST_AXES - 1} axes, got {array.ndim}")
-
-
-def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
-    """A dtype of `_WANTED`, in native byte order."""
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        try:
-            import ml_dtypes  # noqa: F401 - from then on NumPy knows the name
-        except ModuleNotFoundError:
-            raise TypeError(
-                "dtype bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
-            ) from None
-    try:
-        result = np.dtype(dtype)
-        if _is_float(result):
-            return result
-    except (MemoryError, RecursionError):
-        raise
-    except Exception:  # noqa: BLE001, S110 - whatever NumPy says of it, a SyntaxError even
-        pass
-    raise TypeError(f"dtype must be {_WANTED} in native byte order, got {shown(dtype)}")
-
-
-def _is_float(dtype: np.dtype[Any]) -> bool:
-    return dtype in _FLOATS or is_bfloat16(dtype)
-
-
-def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """By its type, if that is imported: a name is what the type says of itself."""
-    ml_dtypes = sys.modules.get("ml_dtypes")
-    return ml_dtypes is not None and dtype.type is ml_dtypes.bfloat16 and dtype.isnative
-
-
-def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What is added in: float32 for 16 bits."""
-    return _FLOATS[0] if dtype.itemsize == 2 else dtype
-
-
-def plain_halves(array: Array) -> Array:
-    """What the kernels take: of bfloat16 the bits, as uint16."""
-    return array.view(np.uint16) if is_bfloat16(array.dtype) else array
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any], of: str = "length") -> Array:
     """A fresh C-contiguous array whose data begins at a multiple of 64 bytes.
 
-    Its shape is that of the argument ``of``.
+    Messages name the argument ``of``, on which the shape depends.
     """
     addressable(of, shape, dtype)
     size = math.prod(shape) * dtype.itemsize + _ALIGNMENT
@@ -155,22 +116,19 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], of: str = "length") -> A
         raise MemoryError(
             f"no memory for an array of shape {shown(shape)} and dtype {dtype}"
         ) from None
-    return _backend.kernels.aligned(buffer, shape, dtype)
+    return _backend.kernels.aligned_array(buffer, shape, dtype)
 
 
 def output(
     out: Array, shape: tuple[int, ...] | None = None, dtype: np.dtype[Any] | None = None
 ) -> Array:
-    """``out`` as a plain ndarray, once a kernel may write to all of it.
-
-    ``None`` for a shape or a dtype leaves it open.
-    """
+    """``out`` as a plain ndarray that a kernel can write to; ``None`` is any shape or dtype."""
     if not issubclass(type(out), np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
     unmasked("out", out)
     out = plain(out)
-    if not _is_float(out.dtype) or (dtype is not None and out.dtype != dtype):
-        wanted = f"{_WANTED} in native byte order" if dtype is None else dtype
+    if not is_float(out.dtype) or (dtype is not None and out.dtype != dtype):
+        wanted = f"{NAMES} in native byte order" if dtype is None else dtype
         raise TypeError(f"out must have dtype {wanted}, got {shown(out.dtype)}")
     if shape is not None and out.shape != shape:
         raise ValueError(f"out must have shape {shown(shape)}, got {shown(out.shape)}")
@@ -195,15 +153,20 @@ def output(
 def result(
     out: Array | None, shape: tuple[int, ...], dtype: npt.DTypeLike | None, of: str = "length"
 ) -> tuple[Array, Array]:
-    """``out``, or a fresh array of the dtype, float64 for ``None``; and the same as an ndarray."""
+    """``out``, or a fresh array of the dtype, by default float64; and the same as a plain ndarray."""
     wanted = None if dtype is None else float_dtype(dtype)
     if out is None:
-        out = empty(shape, wanted or _FLOATS[1], of)
+        out = empty(shape, wanted or _FLOAT64, of)
     return out, output(out, shape, wanted)
 
 
-def streams(out: Array) -> bool:
-    """Whether ``out`` is to be written past the caches, as it is larger than what is left of them."""
+def rows_of(out: Array) -> tuple[int, int]:
+    """The number of rows along the last axis, and the bytes of each."""
+    return math.prod(out.shape[:-1]), out.shape[-1] * out.itemsize
+
+
+def use_streaming_stores(out: Array) -> bool:
+    """Whether non-temporal stores are faster: ``out`` is too large to stay in the caches."""
     return out.nbytes > _STREAM
 
 
@@ -222,8 +185,8 @@ def _rows_overlap(out: Array) -> bool:
         span += stride * (length - 1)
     else:
         return False
-    # Two axes interleave, as as_strided allows. If the rows need more memory than they span, some
-    # overlap; else compare the addresses of all rows.
+    # Two axes interleave, as `as_strided` allows. Rows that need more memory than they span overlap;
+    # otherwise compare the addresses of all.
     lengths = [length for _, length in axes]
     if row * math.prod(lengths) > row + sum(stride * (length - 1) for stride, length in axes):
         return True
@@ -233,17 +196,17 @@ def _rows_overlap(out: Array) -> bool:
     return bool((np.diff(np.sort(first)) < row).any())
 
 
-def addend(x: Array, columns: int | None = None) -> Array:
-    """A plain view of ``x``: floats of any byte order, with two axes or more, the last of `columns`."""
-    result = _floats("x", x)
-    if columns not in (None, width("x", result)):
+def as_embeddings(x: Array, columns: int | None = None) -> Array:
+    """A plain view of ``x``: floats of any byte order, of shape (..., length, columns)."""
+    result = _as_floats("x", x)
+    if columns not in (None, last_axis("x", result)):
         raise ValueError(f"x must have last axis {columns}, got shape {shown(result.shape)}")
     return result
 
 
-def embeddings(name: str, weight: Array, columns: int | None = None) -> Array:
-    """A plain view of a table of embeddings: floats of any byte order, with two axes."""
-    result = _floats(name, weight)
+def as_table(name: str, weight: Array, columns: int | None = None) -> Array:
+    """A plain view of a table of embeddings: floats of any byte order, of shape (rows, columns)."""
+    result = _as_floats(name, weight)
     if result.ndim != 2:
         raise ValueError(f"{name} must have shape (rows, d_model), got shape {shown(result.shape)}")
     if columns not in (None, result.shape[-1]):
@@ -251,15 +214,15 @@ def embeddings(name: str, weight: Array, columns: int | None = None) -> Array:
     return result
 
 
-def _floats(name: str, array: Array) -> Array:
+def _as_floats(name: str, array: Array) -> Array:
     result = plain(array)
-    if not _is_float(result.dtype.newbyteorder("=")):
-        raise TypeError(f"{name} must have dtype {_WANTED}, got {shown(result.dtype)}")
+    if not is_float(result.dtype.newbyteorder("=")):
+        raise TypeError(f"{name} must have dtype {NAMES}, got {shown(result.dtype)}")
     return result
 
 
-def width(name: str, array: Array) -> int:
-    """The last axis of an array of rows."""
+def last_axis(name: str, array: Array) -> int:
+    """The length of the last axis of an array of rows, which has two axes or more."""
     shape = plain(array).shape
     if len(shape) < 2:
         raise ValueError(f"{name} must have shape (..., length, d_model), got shape {shape}")
@@ -272,7 +235,7 @@ def in_place(x: Array, out: Array) -> bool:
         return False
     if (
         x.dtype == out.dtype
-        and x.ctypes.data == out.ctypes.data
+        and _address(x) == _address(out)
         and all(
             a == b or length < 2
             for a, b, length in zip(x.strides, out.strides, x.shape, strict=True)
@@ -284,20 +247,26 @@ def in_place(x: Array, out: Array) -> bool:
     return False
 
 
-def beside(
-    x: Array, out: Array | None, read: Mapping[str, Array] | None = None
-) -> tuple[Array, Array, Array]:
-    """``out`` for an ``x``, fresh unless given; the same as an ndarray; ``x`` as the kernels read it.
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]  # in a third of the time of `ctypes`
+    return address
 
-    It shares no memory with what else is ``read``, by name. An ``x`` that the kernels cannot read is
-    copied to it, so this comes after all other checks.
+
+def prepare_out_and_x(
+    x: Array, out: Array | None, gathered: Mapping[str, Array] | None = None
+) -> tuple[Array, Array, Array]:
+    """``out``, fresh unless given; the same as a plain ndarray; and ``x`` as the kernels can read it.
+
+    `gathered` are the other arrays that the kernel reads, by the names that messages have for them:
+    ``out`` must share no memory with these. An ``x`` that the kernels cannot read where it lies is
+    copied to ``out``, so this comes after all other checks.
     """
     dtype = x.dtype.newbyteorder("=")
     if out is None:
         out = empty(x.shape, dtype, "x")
     plain = output(out, x.shape, dtype)
-    for name, array in (read or {}).items():
-        apart(name, array, plain)
+    for name, array in (gathered or {}).items():
+        require_disjoint(name, array, plain)
     if in_place(x, plain):
         return out, plain, plain
     if kernel_ready(x):
@@ -306,14 +275,14 @@ def beside(
     return out, plain, plain
 
 
-def apart(name: str, array: Array, out: Array) -> None:
-    """ValueError where ``out`` shares memory with an array that is read at will."""
+def require_disjoint(name: str, array: Array, out: Array) -> None:
+    """ValueError where ``out`` shares memory with an array that the kernel gathers from."""
     if overlap(array, out):
         raise ValueError(f"out must share no memory with {name}, got an overlap")
 
 
 def overlap(a: Array, b: Array) -> bool:
-    """Whether two arrays share memory, or it is too hard to tell."""
+    """Whether two arrays share memory, or may, where it would take too long to tell."""
     if not np.may_share_memory(a, b):
         return False
     try:
@@ -324,15 +293,15 @@ def overlap(a: Array, b: Array) -> bool:
 
 def kernel_ready(x: Array) -> bool:
     """Whether the kernels can read ``x`` where it lies."""
-    return _is_float(x.dtype) and x.flags.aligned and (x.strides[-1] == x.itemsize or x.size == 0)
+    return is_float(x.dtype) and x.flags.aligned and (x.strides[-1] == x.itemsize or x.size == 0)
 
 
-def positions(
-    values: npt.ArrayLike, limit: float, name: str = "positions"
+def as_positions(
+    values: npt.ArrayLike, max_position: float, name: str = "positions"
 ) -> npt.NDArray[np.float64]:
-    """Positions as a fresh C-contiguous array of float64, in which integers up to 2^53 are exact.
+    """Positions as a fresh C-contiguous array of float64, which has all integers up to 2^53.
 
-    Copied first, so that nobody can change them between the checks and the kernel.
+    Copied first: another thread may change the original between the checks and the kernel.
     """
     own = np.array(plain(as_array(name, values)), order="C")
     if own.dtype == object:
@@ -342,27 +311,27 @@ def positions(
     elif own.dtype.kind == "V":
         own = own.astype(np.float64)
     if own.size:
-        # As Python numbers: in float64 an integer just beyond the limit would round to it.
+        # As Python numbers: in float64 an integer just beyond the bound would round to it.
         extremes = [own.min(), own.max()]
         extremes += _rounded_integers(name, values, own)
         for extreme in extremes:
             number = extreme.item() if isinstance(extreme, np.generic) else extreme
-            if not -limit <= number <= limit:
-                reason = ", as far as its frequencies go" * (limit < _EXACT_INTEGERS)
+            if not -max_position <= number <= max_position:
+                reason = ", as far as its frequencies go" * (max_position < _EXACT_INTEGERS)
                 raise ValueError(
-                    f"{name} must be finite and within {limit:.17g} of 0{reason}, "
+                    f"{name} must be finite and within {max_position:.17g} of 0{reason}, "
                     f"got {shown(number)}"
                 )
     return np.asarray(own, np.float64, order="C")
 
 
 def _is_real(dtype: np.dtype[Any]) -> bool:
-    """Whether it holds real numbers that float64 has: of NumPy, or as bfloat16 of ml_dtypes."""
+    """Whether it holds real numbers of NumPy, or of an extension type that casts to float64 safely."""
     return dtype.kind in "biuf" or (dtype.kind == "V" and np.can_cast(dtype, np.float64))
 
 
 def _rounded_integers(name: str, values: npt.ArrayLike, own: Array) -> list[int]:
-    """The integers of a list in which NumPy has made floats of them, where that may have rounded."""
+    """The integers of a list that NumPy made floats of, where that may have rounded them."""
     if not _is_sequence(values) or own.dtype.kind != "f":
         return []
     if not (np.abs(own) >= _EXACT_INTEGERS).any():
@@ -372,7 +341,7 @@ def _rounded_integers(name: str, values: npt.ArrayLike, own: Array) -> list[int]
 
 
 def _python_integers(name: str, own: Array, wanted: str) -> Array:
-    """An array of objects, each an integer, as one of Python's own ints."""
+    """An array of objects, which must all be integers, as an array of Python's own ints."""
     ints = []
     for value in own.ravel().tolist():
         try:
@@ -382,7 +351,7 @@ def _python_integers(name: str, own: Array, wanted: str) -> Array:
         except TypeError:
             kind = "float64" if type(value) is float else "object"
             raise TypeError(f"{name} must be {wanted}, got dtype {kind}") from None
-        if int(value) != ints[-1]:  # a subclass, of which either might be meant
+        if int(value) != ints[-1]:  # a subclass: it is not clear which of the two is meant
             raise TypeError(
                 f"{name} must be {wanted}, got an object that is {shown(ints[-1])} as an index and "
                 f"{shown(int(value))} as an int"
@@ -405,7 +374,7 @@ def integers(name: str, values: npt.ArrayLike, *, bools: bool = False) -> Array:
 
 
 def _integral(name: str, values: npt.ArrayLike, bools: bool = False) -> Array:
-    """``values`` as an array of any integer dtype, or of Python's own ints; of bool if ``bools``."""
+    """``values`` as an array of any integer dtype or of Python's ints, or where ``bools`` of bool."""
     wanted = "bool or integer" if bools else "integer"
     result = plain(as_array(name, values))
     if result.dtype.kind in ("biu" if bools else "iu"):
@@ -419,16 +388,16 @@ def _integral(name: str, values: npt.ArrayLike, bools: bool = False) -> Array:
     return _python_integers(name, result, wanted)
 
 
-def indices(name: str, values: npt.ArrayLike) -> Array:
-    """``values`` as a fresh array of integers, with an axis or more: see `within`."""
+def as_indices(name: str, values: npt.ArrayLike) -> Array:
+    """``values`` as a fresh array of integers, with an axis or more: see `check_indices`."""
     own = np.array(_integral(name, values), order="C")
     if not own.ndim:
         raise ValueError(f"{name} must have shape (..., length), got shape ()")
     return own
 
 
-def within(name: str, own: Array, count: int, of: str) -> npt.NDArray[np.int64]:
-    """`indices` as int64, once each is that of one of ``count`` things."""
+def check_indices(name: str, own: Array, count: int, of: str) -> npt.NDArray[np.int64]:
+    """The result of `as_indices` as int64, or an IndexError: each must be from 0 to ``count - 1``."""
     if own.size and not (own.min() >= 0 and own.max() < count):
         at = np.unravel_index(int(((own < 0) | (own >= count)).argmax()), own.shape)
         raise IndexError(
@@ -438,7 +407,7 @@ def within(name: str, own: Array, count: int, of: str) -> npt.NDArray[np.int64]:
     return own.astype(np.int64, copy=False)
 
 
-def switches(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def as_bool_mask(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Bool, or integers that are 0 and 1, as a fresh C-contiguous array of bool."""
     given = integers(name, values, bools=True)
     if given.dtype != np.bool_ and not 0 <= np.bitwise_or.reduce(given, axis=None) <= 1:
@@ -447,45 +416,61 @@ def switches(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return np.array(np.not_equal(given, 0), order="C")
 
 
-def start(first: int, length: int, limit: float, of: str | None = None) -> float:
-    """The position of the first of ``length`` rows: those of an argument, or an argument itself."""
-    reach = int(limit)
-    if -reach <= first and first + max(length - 1, 0) <= reach:
+def check_start(first: int, length: int, max_position: float, of: str | None = None) -> float:
+    """``first`` as a float, once ``length`` rows from there on are within `max_position`.
+
+    Messages name the argument ``of``, whose length it is; the length may be an argument itself.
+    """
+    bound = int(max_position)
+    if -bound <= first and first + max(length - 1, 0) <= bound:
         return float(first)
-    most = reach + 1 if first == 0 else 2 * reach + 1
+    most = bound + 1 if first == 0 else 2 * bound + 1
     if length > most:
         what = "length must be" if of is None else f"{of} must have a length of"
         raise ValueError(
-            f"{what} at most {most}, as frequencies are resolved at positions up to {reach}, "
+            f"{what} at most {most}, as frequencies are resolved at positions up to {bound}, "
             f"got {shown(length)}"
         )
     raise ValueError(
-        f"start must leave all {length} positions within {reach} of 0, got {shown(first)}"
+        f"start must leave all {length} positions within {bound} of 0, got {shown(first)}"
     )
 
 
-def spread(name: str, values: Array, rows: tuple[int, ...]) -> Array:
-    """Broadcast to the rows of x: over its leading axes, never along a sequence."""
-    if values.ndim and values.shape[-1] == rows[-1] and values.ndim <= len(rows):
-        with contextlib.suppress(ValueError):
-            return np.broadcast_to(values, rows)
-    raise ValueError(
-        f"{name} must have shape (..., {rows[-1]}) and broadcast to {shown(rows)}, the rows, "
-        f"got shape {shown(values.shape)}"
+def check_broadcast(name: str, values: Array, rows: tuple[int, ...]) -> Array:
+    """``values``, which must broadcast to the rows of x: over leading axes, never along a sequence.
+
+    The kernels broadcast.
+    """
+    lead = values.shape[:-1]
+    fits = (
+        0 < values.ndim <= len(rows)
+        and values.shape[-1] == rows[-1]
+        and all(
+            own in (1, whole)
+            for own, whole in zip(lead, rows[len(rows) - values.ndim : -1], strict=True)
+        )
     )
+    if not fits:
+        raise ValueError(
+            f"{name} must have shape (..., {rows[-1]}) and broadcast to {shown(rows)}, the rows, "
+            f"got shape {shown(values.shape)}"
+        )
+    return values
 
 
-def rounded(number: float | np.floating[Any], dtype: np.dtype[Any]) -> float:
-    """A real number, rounded once to the dtype, as a float."""
+def round_scalar(number: float | np.floating[Any], dtype: np.dtype[Any]) -> float:
+    """A real number, rounded once to float32 or float64, as a float."""
     if type(number) is float and number.is_integer() and -(2**24) <= number <= 2**24:
-        return number  # exact in either dtype
+        return number  # exact in either
     with np.errstate(all="ignore"):
         result = float(dtype.type(number))
-    return math.nan if math.isnan(result) else result  # one NaN for all, see _halves.h
+    return (
+        math.nan if math.isnan(result) else result
+    )  # of two NaNs, backends may keep either's bits
 
 
-def vector(name: str, values: npt.ArrayLike) -> tuple[float, ...]:
-    """Finite numbers with one axis, as floats."""
+def as_vector(name: str, values: npt.ArrayLike) -> tuple[float, ...]:
+    """An array_like of finite numbers with one axis, as a tuple of floats."""
     own = np.array(plain(as_array(name, values)))
     if not _is_real(own.dtype) or own.dtype == np.bool_:
         raise TypeError(f"{name} must be real numbers, got dtype {shown(own.dtype)}")
@@ -500,49 +485,10 @@ def vector(name: str, values: npt.ArrayLike) -> tuple[float, ...]:
     return numbers
 
 
-def batches(leading: int, *arrays: Array | None) -> list[tuple[Any, ...]]:
-    """The arrays with a single axis in place of their ``leading`` first, for the kernels.
-
-    One tuple of views where these axes merge in every array, else one for each index of all but the
-    last of them. An array may be None, and stays so.
-    """
-    if leading == 1:
-        return [arrays]
-    if leading == 0:
-        return [tuple(a if a is None else a[np.newaxis] for a in arrays)]
-    merged = [a if a is None else _merged(a, leading) for a in arrays]
-    if all(a is None or m is not None for a, m in zip(arrays, merged, strict=True)):
-        return [tuple(merged)]
-    shape = next(a.shape for a in arrays if a is not None)
-    return [
-        tuple(a if a is None else a[index] for a in arrays)
-        for index in np.ndindex(shape[: leading - 1])
-    ]
-
-
-def _merged(array: Array, leading: int) -> Array | None:
-    """A view with a single axis in place of the ``leading`` first, where there is one."""
-    shape, strides = array.shape, array.strides
-    if array.flags.c_contiguous:  # which is much quicker
-        return array.reshape(math.prod(shape[:leading]), *shape[leading:])
-    axes = [i for i in range(leading) if shape[i] > 1]
-    if any(strides[i] != strides[j] * shape[j] for i, j in itertools.pairwise(axes)):
-        return None
-    return np.lib.stride_tricks.as_strided(
-        array,
-        (math.prod(shape[:leading]), *shape[leading:]),
-        (strides[axes[-1]] if axes else 0, *strides[leading:]),
-    )
-
-
-_MOST_BYTES = 2**63 - 1  # NumPy counts them in an int64
-
-
 def addressable(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """``shape``, which depends on the argument ``name``, once NumPy can say how large it is.
+    """``shape``, or a ValueError that names the argument it depends on: NumPy must allow its size.
 
-    NumPy counts an empty array's other axes too. What is below may still be more than there is
-    memory for.
+    NumPy counts the other axes of an empty array too. There may still be too little memory.
     """
     elements = math.prod(max(side, 1) for side in shape)
     if elements * dtype.itemsize + _ALIGNMENT > _MOST_BYTES:

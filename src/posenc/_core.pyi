@@ -1,20 +1,41 @@
-"""The contract that every backend meets. Python checks all of it; the compiled kernels check once
-more what costs nanoseconds: axes, shapes, dtypes and widths, but no value of an array.
+"""The contract of the kernels, which every backend meets. Python checks all of it; the compiled
+kernels check once more what costs nanoseconds: axes, shapes, dtypes and widths, but no value of an
+array.
 
-``out`` and ``x`` have shape (batch, length, d_model), one dtype of float64, float32, float16 and,
-for the bits of bfloat16, uint16, in native byte order, aligned, with unit stride on the last axis
-and any other strides; elements of ``out`` do not overlap, and ``x`` is ``out`` or apart from it;
-d_model is twice the number of the encoder's frequencies. Where there are ``ids``, ``x`` is a table
-(m, d_model) apart from ``out``, and a row of ``out`` has to do with ``x[id]``. ``ids``,
-``positions`` and ``mask`` have shape (batch, length), unit stride on the last axis and any other.
-Every position is within the encoder's limit; where ``positions`` are None, rows are those of
-``start``, ``start + 1``, ...; where ``mask`` is False there is no encoding, and ``x * scale``
-alone. ``stream`` advises to write past the caches.
+Arrays
+    ``out`` and ``x`` have shape (..., length, width), with any number of leading axes, none
+    included, and one dtype of float64, float32, float16 and, for the bits of bfloat16, uint16. They
+    are aligned, in native byte order, and have unit stride on the last axis and any other strides.
+    Elements of ``out`` do not overlap. ``x`` is ``out``, or shares no memory with it. Where there are
+    ``ids``, ``x`` is a table (m, width) that shares no memory with ``out``, and a row of ``out`` is
+    computed from ``x[id]``.
 
-In 16 bits, rows are rounded once from float64, and added in float32 to rows in float32 and rounded
-once.
+    ``ids`` (int64), ``positions`` (float64; int64 in `gather_add`) and ``mask`` (bool) have shape
+    (..., length), unit stride on the last axis and any other. Their leading axes broadcast to those of ``out``; the last is
+    ``length``. Where ``positions`` are None, rows are those of ``start``, ``start + 1``, ... in every
+    batch entry. No position is beyond the plan's ``max_position``, and ids and the positions of
+    `gather_add` are rows of their tables.
 
-The kernels that count tokens, from `runs` on, take C-contiguous arrays alone.
+Ranges of rows
+    A batch entry is an index of the leading axes; in C order these are 0, 1, ... A call computes
+    rows [first, stop) of all rows, which are counted in walk order: the axis of length is cut into
+    blocks of `ANCHOR_SPACING` rows, and the order is block by block, in a block batch entry by batch
+    entry, and in an entry row by row. With ``entries`` batch entries, block b begins at
+    ``b * ANCHOR_SPACING * entries``, and the end is ``entries * length``. A range may begin and end
+    anywhere. Nothing outside it is written, and a row has the same bits whatever the range is.
+
+Widths
+    Of n frequencies there are 2 * n columns. The width of `fill` and `add` may also be 2 * n - 1,
+    without the last cosine, or 2 * n + 1, with a last column of zeros.
+
+Rounding
+    Rows are made in float64. `fill` and `tables` round them once to the dtype. Where something is
+    added or rotated, they are rounded once to the dtype of the sum, and so is each operation: this
+    is the dtype of ``out``, or float32 for 16 bits, and then the result is rounded once more.
+
+``stream`` asks for non-temporal stores, which leave the caches as they are. It changes no bit.
+
+The kernels that count tokens, from `count_within` on, take C-contiguous arrays alone.
 """
 
 from typing import Any
@@ -22,46 +43,53 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._encoder import Encoder
+from ._plan import Plan
 
 def instruction_sets() -> list[str]:
-    """The instruction sets beyond the baseline that this processor runs."""
+    """The instruction sets beyond the baseline that this processor runs: of `_core` alone."""
 
-def add_at_once(
+def try_add_small(
     out: object,
     x: object,
     start: object,
     scale: object,
     workers: object,
-    encoder: Encoder,
+    plan: Plan,
 ) -> bool:
-    """``out = x * scale + PE`` if nothing about it is unusual, whatever the arguments are.
+    """``out = x * scale + PE`` if the call is a small and simple one; whatever the arguments are.
 
-    If not, nothing was written, and it is for the checks in Python to say why. Usual are plain
-    C-contiguous arrays of one dtype and shape (batch, length, d_model), at most 16 MB, the same or
-    apart, of which ``out`` is writeable; ints and a float; and one worker.
+    It is where the arrays are plain, C-contiguous, of one dtype of float32 and float64 and one shape
+    (batch, length, width) with an even width, of at most 16 MB, and the same or disjoint; numbers
+    are ints and a float; and there is one worker. If not, the result is False, and nothing was
+    written: the checks in Python either say what is wrong or call `add`.
     """
 
-def aligned(
+def aligned_array(
     buffer: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
     """An array over ``buffer``, from its first multiple of 64 bytes on."""
 
-def tabulate(table: npt.NDArray[np.float64], turns: npt.NDArray[np.float64], reach: float) -> None:
-    """All of ``table`` (m, 2, n), and the halves in ``turns`` (4, n) of the frequencies there.
+def make_table(
+    table: npt.NDArray[np.float64],
+    quarter_turns: npt.NDArray[np.float64],
+    max_anchor_position: float,
+) -> None:
+    """Compute all of a plan's ``table`` (m, 2, n), and the Veltkamp split in ``quarter_turns`` (4, n).
 
-    Positions beyond ``reach`` cannot be resolved and are asked for by nobody: in their place stands
-    one that is no NaN.
+    Anchors beyond ``max_anchor_position`` cannot be reduced, and their rows are never read: they are
+    those of ``max_anchor_position``, which keeps NaN out.
     """
 
 def fill(
     out: npt.NDArray[Any],
     start: float,
     positions: npt.NDArray[np.float64] | None,
-    encoder: Encoder,
+    plan: Plan,
     stream: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    """``out = PE``."""
+    """``out = PE``, the rows of the plan."""
 
 def add(
     out: npt.NDArray[Any],
@@ -70,60 +98,82 @@ def add(
     start: float,
     positions: npt.NDArray[np.float64] | None,
     mask: npt.NDArray[np.bool_] | None,
-    encoder: Encoder,
-    stream: bool,
+    plan: Plan,
     scale: float,
+    stream: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    """``out = x * scale + PE``, each operation rounded in the dtype."""
+    """``out = x * scale + PE``; ``x * scale`` where ``mask`` is False."""
 
-def add_rows(
+def gather_add(
     out: npt.NDArray[Any],
     x: npt.NDArray[Any],
     ids: npt.NDArray[np.int64] | None,
-    positions: npt.NDArray[np.int64],
+    start: float,
+    positions: npt.NDArray[np.int64] | None,
     mask: npt.NDArray[np.bool_] | None,
-    rows: npt.NDArray[Any],
-    stream: bool,
+    table: npt.NDArray[Any],
     scale: float,
+    stream: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    """``out = x * scale + rows[positions]``, of a table ``rows`` (m, d_model) of the same dtype, or
-    beside 16 bits of float32.
+    """``out = x * scale + table[positions]``, with a ``table`` (m, width) of the dtype of ``out``;
+    ``x * scale`` where ``mask`` is False.
+
+    ``table`` has unit stride on the last axis and shares no memory with ``out``.
     """
 
-def turn_pairs(
+def rotate(
     out: npt.NDArray[Any],
     x: npt.NDArray[Any],
-    rows: npt.NDArray[Any],
-    paired: bool,
+    start: float,
+    positions: tuple[npt.NDArray[np.float64], ...],
+    plans: tuple[tuple[npt.NDArray[np.int64] | None, Plan], ...],
+    interleaved: bool,
+    inverse: bool,
     stream: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    """Pairs (a, b) of ``x`` as (a * c - b * s, b * c + a * s), further columns as they are.
+    """RoPE: pairs (a, b) of ``x`` as (a * cos - b * sin, b * cos + a * sin), other columns as they are.
 
-    ``out`` and ``x`` have shape (batch, length, width); ``rows`` has (batch / k, length, 2 * n),
-    each item for k of ``x`` in turn, and 2 * n <= width: n sines s, then n cosines c, in the dtype,
-    float32 for 16 bits. The columns of a pair are beside each other if ``paired``, else n apart.
-    Each operation is rounded in the dtype of ``rows``, and 16 bits once more at the end.
+    ``plans`` is ``((None, plan),)`` where one position rotates all pairs; ``positions`` are then one
+    array, or none for ``start``, ``start + 1``, ... Else both have an item for each axis of
+    positions, and with a plan comes a C-contiguous array of the numbers of its pairs, which may be
+    empty; every pair belongs to one axis. The plans are planar, with sines first.
+
+    With n pairs in all, pair i is columns 2 * i and 2 * i + 1 if ``interleaved``, else i and n + i,
+    and columns from 2 * n on are copied. ``inverse`` negates the sines, which rotates back.
     """
 
 def tables(
     cosines: npt.NDArray[Any],
     sines: npt.NDArray[Any],
     start: float,
-    positions: npt.NDArray[np.float64] | None,
-    encoder: Encoder,
-    paired: bool,
+    positions: tuple[npt.NDArray[np.float64], ...],
+    plans: tuple[tuple[npt.NDArray[np.int64] | None, Plan], ...],
+    interleaved: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    """Cosines and sines of an encoder that is not paired, both (batch, length, 2 * n), each value
-    twice: beside each other if ``paired``, else n apart.
+    """Cosines and sines of the pairs that `rotate` rotates with the same arguments.
+
+    Both arrays have shape (..., length, 2 * n), as ``out`` has elsewhere, and share no memory. Each
+    value is there twice, in both columns of its pair.
     """
 
-def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
-    """``out`` (sum(lengths),) counts 0, 1, ... for each of ``lengths`` (m,), which are not negative."""
+def count_within(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
+    """``out`` (sum(lengths),) counts 0, 1, ... for each of ``lengths`` (m,), none of them negative."""
 
-def segments(out: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
-    """``out`` (..., length) counts 0, 1, ... from every True in ``begins`` of the same shape on.
+def count_segments(out: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
+    """``out`` (..., length) counts 0, 1, ... anew from every True in ``begins`` of the same shape.
+
     Rows begin with True.
     """
 
-def counts(out: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_], base: int, pad: int) -> None:
+def count_kept(
+    out: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_], base: int, pad: int
+) -> None:
     """``out = base + cumsum(keep, -1)`` where ``keep``, else ``pad``; both (..., length)."""

@@ -1,35 +1,40 @@
 """The compiled kernels in NumPy: the fallback where nothing is compiled, and a second opinion.
 
-The same IEEE operations in the same order, so the same bits; _rows.pxi says why each is there.
+The same IEEE operations in the same order, so the same bits; the Cython sources say why each is
+there, and _core.pyi what every kernel does.
 """
 
 import functools
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, Final, ParamSpec
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ._encoder import Encoder
+from ._formats import FORMATS, Format
+from ._plan import ANCHOR_SPACING, Plan
 
-Floats = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
-Indices = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Array: TypeAlias = npt.NDArray[Any]
+Indices: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+AxisPlan: TypeAlias = tuple[Indices | None, Plan]
 P = ParamSpec("P")
 
-# To float32, entry by entry.
+# From float64 to float32, entry by entry.
 _CAST: Final = "same_kind"
 
-_ROUND = 6755399441055744.0  # 1.5 * 2^52
-_ROUND_4 = 27021597764222976.0  # 1.5 * 2^54
-_SPLIT = 134217729.0  # 2^27 + 1
-_QUARTER = 1.5707963267948966
-_QUARTER_UPPER = 1.5707963407039642
-_QUARTER_LOWER = -1.3909067675399456e-08
-_QUARTER_LO = 6.123233995736766e-17
-_SINE = (
+# Added and subtracted again, they leave a multiple of 1 and of 4.
+_ROUND: Final = 6755399441055744.0  # 1.5 * 2^52
+_ROUND_4: Final = 27021597764222976.0  # 1.5 * 2^54
+_SPLIT: Final = 134217729.0  # 2^27 + 1, of Veltkamp's split
+# pi / 2: the nearest double, the two parts of its Veltkamp split, and what the double leaves out.
+_HALF_PI: Final = 1.5707963267948966
+_HALF_PI_SPLIT: Final = (1.5707963407039642, -1.3909067675399456e-08)
+_HALF_PI_LOW: Final = 6.123233995736766e-17
+# Minimax polynomials on [-pi / 4, pi / 4].
+_SINE: Final = (
     -0.1666666666666663,
     0.008333333333322118,
     -0.00019841269829589558,
@@ -37,7 +42,7 @@ _SINE = (
     -2.5050747763583287e-08,
     1.5896230192794875e-10,
 )
-_COSINE = (
+_COSINE: Final = (
     0.0416666666666666,
     -0.0013888888888874138,
     2.4801587289491827e-05,
@@ -46,20 +51,20 @@ _COSINE = (
     -1.135966985291976e-11,
 )
 
-# Bytes of a cache line.
-_LINE = 64
-# Rows of a table before its anchors, and the distance of these.
-_NEAR = 64
-# Pairs of a block of rows, and entries of a product: so many that NumPy's calls weigh little, so few
-# that the caches hold them.
-_BLOCK = 1 << 16
-_PRODUCT = 1 << 14
-# Runs over one anchor are turned as such from this many entries on average.
-_RUN = 1 << 12
+_CACHE_LINE: Final = 64
+# Pairs of a tile of rows, and values of one product: so many that the overhead of NumPy's calls is
+# small, so few that the caches hold them.
+_TILE_PAIRS: Final = 1 << 16
+_PRODUCT_SIZE: Final = 1 << 14
+# Bytes of offsets that are kept in the order of the output.
+_OFFSETS_BYTES: Final = 1 << 22
+# Values of a run of rows over one anchor, on average, from which runs are computed one by one.
+_RUN_SIZE: Final = 1 << 12
 
 
-# Like the compiled kernels, these signal nothing, whatever the caller's errstate is.
 def _silent(kernel: Callable[P, None]) -> Callable[P, None]:
+    """Like the compiled kernels, signal nothing, whatever the caller's errstate is."""
+
     @functools.wraps(kernel)
     def silent(*args: P.args, **kwargs: P.kwargs) -> None:
         with np.errstate(all="ignore"):
@@ -68,26 +73,27 @@ def _silent(kernel: Callable[P, None]) -> Callable[P, None]:
     return silent
 
 
-def add_at_once(*arguments: object) -> bool:
-    """Never: beside NumPy's own calls the checks in Python cost little."""
+def try_add_small(*arguments: object) -> bool:
+    """Never: compared with NumPy's own calls, the checks in Python cost little."""
     return False
 
 
-def aligned(buffer: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    first = -buffer.__array_interface__["data"][0] % _LINE
+def aligned_array(
+    buffer: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    first = -buffer.__array_interface__["data"][0] % _CACHE_LINE
     size = math.prod(shape) * dtype.itemsize
     return buffer[first : first + size].view(dtype).reshape(shape)
 
 
 @_silent
-def tabulate(table: Floats, turns: Floats, reach: float) -> None:
-    spread = _SPLIT * turns[0]
-    turns[1] = spread - (spread - turns[0])
-    turns[2] = turns[0] - turns[1]
-    anchors = _NEAR * np.arange(1.0, len(table) - _NEAR + 1)
-    positions = np.minimum(np.concatenate([np.arange(float(_NEAR)), anchors]), reach)
-    for rows in _blocks(len(table), turns.shape[1]):
-        table[rows] = _direct(positions[rows], turns)
+def make_table(table: Floats, quarter_turns: Floats, max_anchor_position: float) -> None:
+    quarter_turns[1], quarter_turns[2] = _veltkamp_split(quarter_turns[0])
+    anchors = ANCHOR_SPACING * np.arange(1.0, len(table) - ANCHOR_SPACING + 1)
+    positions = np.concatenate([np.arange(float(ANCHOR_SPACING)), anchors])
+    positions = np.minimum(positions, max_anchor_position)
+    for rows in _tiles(slice(0, len(table)), quarter_turns.shape[1]):
+        table[rows] = _sines_cosines(positions[rows], quarter_turns)
 
 
 @_silent
@@ -95,17 +101,26 @@ def fill(
     out: Array,
     start: float,
     positions: Floats | None,
-    encoder: Encoder,
+    plan: Plan,
     stream: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    maker = _Rows(encoder)
-    for rows in _blocks(out.shape[1], encoder.turns.shape[1], start):
-        for item, batch in enumerate(out):
-            to = batch[rows]
-            whole = np.empty(to.shape) if out.itemsize == 2 else to
-            maker.write(whole, _at(item, rows, start, positions))
-            if whole is not to:
-                to[...] = _halves(whole, to.dtype)
+    (positions,) = _broadcast_any(out, positions)
+    maker, row_format = RowMaker(plan), FORMATS[out.dtype]
+    made_in = np.dtype(np.float64) if row_format.widens else out.dtype
+    in_place = made_in == out.dtype and out.shape[-1] == 2 * maker.n
+    for part in _walk(out, first, stop, maker.n, start, positions):
+        to = out[part.at]
+        if not part.repeats:
+            at = part.positions(start, positions)
+            if in_place:
+                rows = to
+                maker.write(rows, at)
+            else:
+                rows = _rounded(maker.rows(at, out.shape[-1], made_in), row_format)
+        if rows is not to:
+            to[...] = rows
 
 
 @_silent
@@ -116,50 +131,72 @@ def add(
     start: float,
     positions: Floats | None,
     mask: Mask | None,
-    encoder: Encoder,
-    stream: bool,
+    plan: Plan,
     scale: float,
+    stream: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    maker = _Rows(encoder)
-    shared = positions is None or positions.strides[0] == 0
-    for rows in _blocks(out.shape[1], encoder.turns.shape[1], start):
-        tile = np.empty((rows.stop - rows.start, out.shape[2]), _working(out.dtype))
-        for item in range(len(out)):
-            if item == 0 or not shared:
-                maker.write(tile, _at(item, rows, start, positions))
-            _add(out, x, ids, tile, mask, scale, item, rows)
+    ids, positions, mask = _broadcast_any(out, ids, positions, mask)
+    maker, dtype = RowMaker(plan), FORMATS[out.dtype].accumulation
+    for part in _walk(out, first, stop, maker.n, start, positions):
+        if not part.repeats:
+            rows = maker.rows(part.positions(start, positions), out.shape[-1], dtype)
+        _scale_and_add(part.at, out, x, ids, mask, rows, scale)
 
 
 @_silent
-def add_rows(
+def gather_add(
     out: Array,
     x: Array,
     ids: Indices | None,
-    positions: Indices,
+    start: float,
+    positions: Indices | None,
     mask: Mask | None,
-    rows: Array,
-    stream: bool,
+    table: Array,
     scale: float,
+    stream: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    for block in _blocks(out.shape[1], out.shape[2]):
-        for item in range(len(out)):
-            tile = _whole(rows[positions[item, block]])
-            _add(out, x, ids, tile, mask, scale, item, block)
+    ids, positions, mask = _broadcast_any(out, ids, positions, mask)
+    row_format = FORMATS[out.dtype]
+    for part in _walk(out, first, stop, out.shape[-1], 0.0, positions):
+        if not part.repeats:
+            rows_of_table = part.positions(start, positions).astype(np.intp)
+            rows = _widened(table[rows_of_table], row_format)
+        _scale_and_add(part.at, out, x, ids, mask, rows, scale)
 
 
 @_silent
-def turn_pairs(out: Array, x: Array, rows: Array, paired: bool, stream: bool) -> None:
-    turned = rows.shape[2]
-    n = turned // 2
-    first, second = _columns(n, paired)
-    each = len(out) // len(rows)
-    for block in _blocks(out.shape[1], n):
-        for item, (to, source) in enumerate(zip(out[:, block], x[:, block], strict=True)):
-            sines, cosines = np.split(rows[item // each, block], 2, axis=1)
-            a, b = _whole(source[:, first]), _whole(source[:, second])
-            turned_a, turned_b = a * cosines - b * sines, b * cosines + a * sines
-            to[:, first], to[:, second] = _as(to.dtype, turned_a), _as(to.dtype, turned_b)
-            to[:, turned:] = source[:, turned:]
+def rotate(
+    out: Array,
+    x: Array,
+    start: float,
+    positions: tuple[Floats, ...],
+    plans: tuple[AxisPlan, ...],
+    interleaved: bool,
+    inverse: bool,
+    stream: bool,
+    first: int,
+    stop: int,
+) -> None:
+    maker, x_format = TableMaker(plans), FORMATS[out.dtype]
+    n, positions = maker.n, tuple(_broadcast(each, out) for each in positions)
+    columns_a, columns_b = _pair_columns(n, interleaved)
+    for part in _walk(out, first, stop, n, start, *positions):
+        if not part.repeats:
+            of_axes = [part.positions(start, each) for each in positions or (None,)]
+            rows = maker.rows(of_axes, x_format.accumulation)
+            sines, cosines = rows[:, :n], rows[:, n:]
+            if inverse:
+                np.negative(sines, out=sines)
+        to, source = out[part.at], x[part.at]
+        a, b = (_widened(source[:, columns], x_format) for columns in (columns_a, columns_b))
+        rotated_a, rotated_b = a * cosines - b * sines, b * cosines + a * sines
+        to[:, columns_a] = _rounded(rotated_a, x_format)
+        to[:, columns_b] = _rounded(rotated_b, x_format)
+        to[:, 2 * n :] = source[:, 2 * n :]
 
 
 @_silent
@@ -167,92 +204,29 @@ def tables(
     cosines: Array,
     sines: Array,
     start: float,
-    positions: Floats | None,
-    encoder: Encoder,
-    paired: bool,
+    positions: tuple[Floats, ...],
+    plans: tuple[AxisPlan, ...],
+    interleaved: bool,
+    first: int,
+    stop: int,
 ) -> None:
-    maker, n = _Rows(encoder), encoder.turns.shape[1]
-    for rows in _blocks(cosines.shape[1], n, start):
-        for item in range(len(cosines)):
-            whole = np.empty((rows.stop - rows.start, 2 * n))
-            maker.write(whole, _at(item, rows, start, positions))
-            for columns in _columns(n, paired):
-                sines[item, rows, columns] = _as(sines.dtype, whole[:, :n].copy())
-                cosines[item, rows, columns] = _as(cosines.dtype, whole[:, n:].copy())
+    maker, row_format = TableMaker(plans), FORMATS[sines.dtype]
+    n, positions = maker.n, tuple(_broadcast(each, sines) for each in positions)
+    for part in _walk(sines, first, stop, n, start, *positions):
+        if not part.repeats:
+            of_axes = [part.positions(start, each) for each in positions or (None,)]
+            rows = _rounded(maker.rows(of_axes, np.dtype(np.float64)), row_format)
+        for columns in _pair_columns(n, interleaved):
+            sines[part.at][:, columns] = rows[:, :n]
+            cosines[part.at][:, columns] = rows[:, n:]
 
 
-def _columns(n: int, paired: bool) -> tuple[slice, slice]:
-    """The first and the second columns of n pairs."""
-    if paired:
-        return slice(0, 2 * n, 2), slice(1, 2 * n, 2)
-    return slice(0, n), slice(n, 2 * n)
-
-
-def _add(
-    out: Array,
-    x: Array,
-    ids: Indices | None,
-    tile: Array,
-    mask: Mask | None,
-    scale: float,
-    item: int,
-    rows: slice,
-) -> None:
-    """``x * scale + tile`` for some rows of an item."""
-    to = out[item, rows]
-    source = _whole(x[item, rows] if ids is None else x[ids[item, rows]])
-    factor = source.dtype.type(scale)
-    result = to if to.itemsize > 2 else np.empty(to.shape, source.dtype)
-    if mask is not None:
-        np.multiply(source, factor, out=result)
-        np.add(result, tile, out=result, where=mask[item, rows, np.newaxis])
-    elif factor == 1:
-        np.add(source, tile, out=result)
-    else:
-        np.multiply(source, factor, out=result)
-        np.add(result, tile, out=result)
-    if result is not to:
-        to[...] = _halves(result, to.dtype)
-
-
-def _working(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
-
-
-def _whole(rows: Array) -> Array:
-    """Halves as float32, others as they are."""
-    if rows.dtype == np.uint16:
-        return (rows.astype(np.uint32) << 16).view(np.float32)
-    return rows.astype(_working(rows.dtype), copy=False)
-
-
-def _as(dtype: np.dtype[Any], rows: Array) -> Array:
-    """Rows as they are, or where the dtype has 16 bits rounded to it."""
-    return rows if dtype.itemsize > 2 else _halves(rows, dtype)
-
-
-def _halves(rows: Array, dtype: np.dtype[Any]) -> Array:
-    """Rounded once to float16, or to bfloat16 as its bits: see _halves.h.
-
-    NumPy's own conversion of float64 rounds some subnormal float16 wrongly.
-    """
-    if rows.dtype == np.float64:
-        digits, least = (11, 2.0**-14) if dtype == np.float16 else (8, 2.0**-126)
-        power = (rows.view(np.uint64) & np.uint64(0x7FF << 52)).view(np.float64)
-        magnet = np.clip(power, least, 2.0**200) * 1.5 * 2.0 ** (53 - digits)
-        rows = np.copysign((rows + magnet) - magnet, rows).astype(np.float32)
-    if dtype == np.float16:
-        return rows.astype(np.float16)
-    bits = rows.view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-
-
-def runs(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
+def count_within(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
     begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
     np.subtract(np.arange(len(out)), begins, out=out)
 
 
-def segments(out: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
+def count_segments(out: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
     if not out.size:  # else a row of any length
         return
     index = np.arange(out.shape[-1])
@@ -260,7 +234,9 @@ def segments(out: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
     np.subtract(index, out, out=out)
 
 
-def counts(out: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_], base: int, pad: int) -> None:
+def count_kept(
+    out: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_], base: int, pad: int
+) -> None:
     np.cumsum(keep, axis=-1, out=out)
     # A product, as an index would be slow where padding is scattered.
     out += base - pad
@@ -268,84 +244,289 @@ def counts(out: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_], base: int, p
     out += pad
 
 
-def _blocks(count: int, n: int, start: float = 0.0) -> Iterator[slice]:
-    """Slices of `count` rows: as far as there are so many, the rows of anchors are kept together."""
-    step = max(1, _BLOCK // n)
-    first = 0
-    stop = step
-    if step >= _NEAR:
-        step -= step % _NEAR
-        stop = int((_NEAR // 2 + 1 - start) % _NEAR) + step - _NEAR
-    while first < count:
-        yield slice(first, min(stop, count))
+class _Part(NamedTuple):
+    """Rows of one batch entry, as many as a tile has.
+
+    Attributes
+    ----------
+    at : tuple
+        Index of the batch entry, and at the end the slice of its rows.
+    repeats : bool
+        Whether the part before this one has the same positions.
+    """
+
+    at: tuple[Any, ...]
+    repeats: bool
+
+    def positions(self, start: float, positions: Array | None) -> Array:
+        """The positions of the rows: those given, else consecutive ones from `start` on."""
+        if positions is not None:
+            given: Array = positions[self.at]
+            return given
+        rows = self.at[-1]
+        return start + np.arange(rows.start, rows.stop)
+
+
+def _walk(
+    out: Array, first: int, stop: int, n: int, start: float, *positions: Array | None
+) -> Iterator[_Part]:
+    """Rows [first, stop) of the walk over ``out``, in parts; `positions` have the shape of its rows.
+
+    All batch entries of a tile come one after another, so that those that share positions can share
+    its rows.
+    """
+    *leading, length = out.shape[:-1]
+    given = [each for each in positions if each is not None]
+    # The axes along which positions differ: a broadcast axis has stride 0.
+    differ = [axis for axis in range(len(leading)) if any(each.strides[axis] for each in given)]
+    for entries, rows in _rectangles(math.prod(leading), length, first, stop):
+        for tile in _tiles(rows, n, start):
+            previous = None
+            for entry in range(entries.start, entries.stop):
+                index = _index_of(entry, leading)
+                current = [index[axis] for axis in differ]
+                yield _Part((*index, tile), current == previous)
+                previous = current
+
+
+def _index_of(entry: int, leading: Sequence[int]) -> tuple[int, ...]:
+    """The index of a batch entry, counted in C order over the leading axes."""
+    index = []
+    for size in reversed(leading):
+        entry, last = divmod(entry, size)
+        index.append(last)
+    return tuple(reversed(index))
+
+
+def _rectangles(entries: int, length: int, first: int, stop: int) -> Iterator[tuple[slice, slice]]:
+    """Rows [first, stop) of the walk as rectangles: batch entries, and rows of each of them.
+
+    The walk goes block by block of `ANCHOR_SPACING` rows, in a block entry by entry, and in an entry
+    row by row. Whole blocks next to each other are one rectangle, as are whole entries of a block.
+    """
+    total = entries * length
+    while first < stop:
+        row = first // (ANCHOR_SPACING * entries) * ANCHOR_SPACING
+        height = min(ANCHOR_SPACING, length - row)
+        begin, end = row * entries, (row + height) * entries
+        if first == begin and stop >= end:
+            last = length if stop == total else stop // (ANCHOR_SPACING * entries) * ANCHOR_SPACING
+            yield slice(0, entries), slice(row, last)
+            first = last * entries
+            continue
+        entry, skipped = divmod(first - begin, height)
+        whole = 0 if skipped else (min(stop, end) - first) // height
+        if whole:
+            yield slice(entry, entry + whole), slice(row, row + height)
+            first += whole * height
+        else:
+            count = min(height - skipped, stop - first)
+            yield slice(entry, entry + 1), slice(row + skipped, row + skipped + count)
+            first += count
+
+
+def _tiles(rows: slice, n: int, start: float = 0.0) -> Iterator[slice]:
+    """Rows in tiles of at most `_TILE_PAIRS` pairs, if they have more than one row.
+
+    Where so many fit in, tiles end where the anchor changes: `start` is the position of row 0.
+    """
+    step = max(1, _TILE_PAIRS // n)
+    first, stop = rows.start, rows.start + step
+    if step >= ANCHOR_SPACING:
+        step -= step % ANCHOR_SPACING
+        # Position 33 is the first whose nearest anchor is 64.
+        beyond = int((ANCHOR_SPACING // 2 + 1 - start - first) % ANCHOR_SPACING)
+        stop = first + beyond + step - (ANCHOR_SPACING if beyond else 0)
+    while first < rows.stop:
+        yield slice(first, min(stop, rows.stop))
         first, stop = stop, stop + step
 
 
-def _at(item: int, rows: slice, start: float, positions: Floats | None) -> Floats:
-    if positions is None:
-        return start + np.arange(rows.start, rows.stop)
-    return positions[item, rows]
+def _broadcast(values: Array, out: Array) -> Array:
+    """What is given for rows, for all rows of ``out``: along repeated axes the stride is 0."""
+    return np.broadcast_to(values, out.shape[:-1])
 
 
-class _Rows:
-    """An encoder's rows; of its offsets what multiplies them, as it is needed, for one call.
+def _broadcast_any(out: Array, *given: Array | None) -> Iterator[Array | None]:
+    """The same of arrays that may be None, and stay so."""
+    for values in given:
+        yield None if values is None else _broadcast(values, out)
 
-    "Sines" are cosines and the other way round if the encoder has these first.
+
+def _scale_and_add(
+    at: tuple[Any, ...],
+    out: Array,
+    x: Array,
+    ids: Indices | None,
+    mask: Mask | None,
+    rows: Array,
+    scale: float,
+) -> None:
+    """``x * scale + rows`` for a part of ``out``; ``x * scale`` where the mask is False."""
+    to, row_format = out[at], FORMATS[out.dtype]
+    source = _widened(x[at] if ids is None else x[ids[at]], row_format)
+    factor = source.dtype.type(scale)
+    result = to if to.dtype == source.dtype else np.empty(to.shape, source.dtype)
+    if mask is not None:
+        np.multiply(source, factor, out=result)
+        np.add(result, rows, out=result, where=mask[at][:, np.newaxis])
+    elif factor == 1:
+        np.add(source, rows, out=result)
+    else:
+        np.multiply(source, factor, out=result)
+        np.add(result, rows, out=result)
+    if result is not to:
+        to[...] = _rounded(result, row_format)
+
+
+def _pair_columns(n: int, interleaved: bool) -> tuple[slice, slice]:
+    """The columns of the first and of the second members of n pairs."""
+    if interleaved:
+        return slice(0, 2 * n, 2), slice(1, 2 * n, 2)
+    return slice(0, n), slice(n, 2 * n)
+
+
+def _widened(values: Array, of: Format) -> Array:
+    """The values of a format in what it is computed with: of bfloat16's bits, float32."""
+    if of.kernel_dtype == np.uint16:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values.astype(of.accumulation, copy=False)
+
+
+def _rounded(values: Array, to: Format) -> Array:
+    """Values of float64 or float32, rounded once to the format: to nearest, ties to even.
+
+    Those of float64 are rounded to the digits of a 16-bit format first, and are exact in float32
+    then: NumPy's own conversion of float64 rounds some subnormal float16 wrongly.
+    """
+    if not to.widens:
+        return values.astype(to.kernel_dtype, copy=False)
+    if values.dtype == np.float64:
+        power = (values.view(np.uint64) & np.uint64(0x7FF << 52)).view(np.float64)
+        # The sum with 1.5 * 2^52 units in the last place has just the digits that are to stay.
+        round_bias = np.clip(power, to.least, 2.0**200) * 1.5 * 2.0 ** (53 - to.digits)
+        values = np.copysign((values + round_bias) - round_bias, values).astype(np.float32)
+    if to.kernel_dtype == np.uint16:  # bfloat16 is the upper half of float32
+        bits = values.view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return values.astype(to.kernel_dtype)
+
+
+class TableMaker:
+    """Rows of sines, then cosines, of pairs that one or several positions rotate, for one call."""
+
+    def __init__(self, plans: Sequence[AxisPlan]) -> None:
+        # An axis of positions need not rotate any pair.
+        self.axes = [
+            (axis, pairs, RowMaker(plan))
+            for axis, (pairs, plan) in enumerate(plans)
+            if plan.quarter_turns.size
+        ]
+        self.n = sum(maker.n for _, _, maker in self.axes)
+
+    def rows(self, positions: Sequence[Floats], dtype: np.dtype[Any]) -> Array:
+        """The rows, rounded once to `dtype`; `positions` has an array for each plan.
+
+        They are valid until the next call.
+        """
+        rows = None
+        for axis, pairs, maker in self.axes:
+            of_axis = maker.rows(positions[axis], 2 * maker.n, dtype)
+            if pairs is None:  # the axis rotates all of them
+                return of_axis
+            if rows is None:
+                rows = np.empty((len(of_axis), 2 * self.n), dtype)
+            rows[:, pairs] = of_axis[:, : maker.n]
+            rows[:, self.n + pairs] = of_axis[:, maker.n :]
+        assert rows is not None
+        return rows
+
+
+class RowMaker:
+    """Rows of a plan, and scratch of one call to make them in.
+
+    "Sines" are cosines and the other way round if the plan has cosines first.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
-        self.n = encoder.turns.shape[1]
-        self.step = max(1, _PRODUCT // (2 * self.n))
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.n = plan.quarter_turns.shape[1]
+        self.step = max(1, _PRODUCT_SIZE // (2 * self.n))
+        self.keeps_offsets = ANCHOR_SPACING * 4 * self.n * 8 <= _OFFSETS_BYTES
         self.offsets: dict[int, tuple[Floats, Floats]] = {}
         # Memory to hold on to: to get it anew, and clear, costs more than the products in it.
         self.products = np.empty((2, self.step, 2 * self.n))
+        self.scratch: Array | None = None
+
+    def rows(self, positions: Floats, width: int, dtype: np.dtype[Any]) -> Array:
+        """The rows of `positions`, valid until the next call: (length, width) of `dtype`.
+
+        Of an odd width the last cosine is left out, or a column of zeros is added.
+        """
+        if self.scratch is None or len(self.scratch) < len(positions):
+            self.scratch = np.empty((len(positions), max(width, 2 * self.n)), dtype)
+            self.scratch[:, 2 * self.n :] = 0.0
+        rows = self.scratch[: len(positions)]
+        self.write(rows[:, : 2 * self.n], positions)
+        return rows[:, :width]
 
     def write(self, out: Array, positions: Floats) -> None:
-        """The rows of `positions` into `out` (length, d_model)."""
+        """The rows of `positions` into `out` (length, 2 * n)."""
         anchors = _anchors_of(positions)
         offsets = (positions - anchors).astype(np.intp)
         if ((anchors == 0.0) & (offsets >= 0)).all():
-            self.place(out, *_lead(self.encoder.table[offsets]))
+            self.store(out, *_sines_first(self.plan.table[offsets]))
             return
         if not offsets.any():
-            self.place(out, *_anchor_rows(anchors, self.encoder))
+            self.store(out, *_anchor_rows(anchors, self.plan))
             return
         changes = (np.diff(anchors) != 0.0) | (np.diff(offsets) != 1)
         stops = [*(np.flatnonzero(changes) + 1).tolist(), len(out)]
-        if len(stops) * _RUN > out.size:
-            distinct, which = np.unique(anchors, return_inverse=True)
-            sines, cosines = _anchor_rows(distinct, self.encoder)[:, which]
-            u, v = _lead(self.encoder.offsets[np.abs(offsets)])
-            u = u * np.sign(offsets)[:, np.newaxis]
-            product = self.rows(sines, cosines) * self.rows(v, v)
-            np.add(product, self.rows(cosines, sines) * self.rows(u, -u), out=out, casting=_CAST)
+        if len(stops) * _RUN_SIZE > out.size:
+            self.add_angles_by_row(out, anchors, offsets)
             return
         starts = [0, *stops[:-1]]
-        sines, cosines = _anchor_rows(anchors[starts], self.encoder)
-        swapped = self.rows(cosines, sines)
-        for run, anchor in enumerate(self.rows(sines, cosines)):
+        sines, cosines = _anchor_rows(anchors[starts], self.plan)
+        swapped = self.ordered(cosines, sines)
+        for run, anchor in enumerate(self.ordered(sines, cosines)):
             first = starts[run]
             rows = out[first : stops[run]]
             if anchors[first] == 0.0 and offsets[first] >= 0:
-                self.place(rows, *_lead(self.encoder.table[offsets[first : stops[run]]]))
+                # Row 0 is (0, amplitude): angle addition gives the table's rows to the bit.
+                self.store(rows, *_sines_first(self.plan.table[offsets[first : stops[run]]]))
             else:
-                self.turn(rows, anchor, swapped[run], int(offsets[first]))
+                self.add_angles(rows, anchor, swapped[run], int(offsets[first]))
 
-    def turn(self, out: Array, anchor: Floats, swapped: Floats, low: int) -> None:
-        """The rows from `low` after an anchor on: two mirrored ones from the same products."""
+    def add_angles_by_row(self, out: Array, anchors: Floats, offsets: npt.NDArray[np.intp]) -> None:
+        """Rows whose anchors and offsets have no order, by angle addition."""
+        if len(anchors) == 1:  # one token, for which the search takes long
+            sines, cosines = _anchor_rows(anchors, self.plan)
+        else:
+            distinct, which = np.unique(anchors, return_inverse=True)
+            sines, cosines = _anchor_rows(distinct, self.plan)[:, which]
+        u, v = _sines_first(self.plan.offsets[np.abs(offsets)])
+        u = u * np.sign(offsets)[:, np.newaxis]
+        product = self.ordered(sines, cosines) * self.ordered(v, v)
+        np.add(product, self.ordered(cosines, sines) * self.ordered(u, -u), out=out, casting=_CAST)
+
+    def add_angles(self, out: Array, anchor: Floats, swapped: Floats, low: int) -> None:
+        """The rows from offset `low` after an anchor on, by angle addition.
+
+        Offsets k and -k share their products: ``sin(a ± k) = sin a cos k ± cos a sin k`` and
+        ``cos(a ± k) = cos a cos k ∓ sin a sin k``. `swapped` has sines and cosines exchanged.
+        """
         high = low + len(out) - 1
         if low <= 0 <= high:
             out[-low] = anchor
         least = max(low, -high, 1)
         for chunk in range(least // self.step, max(high, -low) // self.step + 1):
-            cosines, sines = self.offset_rows(chunk)
+            cosines, sines = self.offset_factors(chunk)
             base = chunk * self.step
             begin, end = max(least, base), min(max(high, -low) + 1, base + self.step)
             one, two = self.products[:, : end - begin]
             np.multiply(anchor, cosines[begin - base : end - base], out=one)
             np.multiply(swapped, sines[begin - base : end - base], out=two)
-            # those k of begin ... end - 1 whose row low <= k <= high is there, or -k likewise
+            # Of offsets begin ... end - 1, those that are in low ... high, and so of the negative.
             first, stop = max(begin, low), min(end, high + 1)
             if first < stop:
                 used = slice(first - begin, stop - begin)
@@ -357,93 +538,120 @@ class _Rows:
                 to = out[1 - stop - low : 1 - first - low][::-1]
                 np.subtract(one[used], two[used], out=to, casting=_CAST)
 
-    def offset_rows(self, chunk: int) -> tuple[Floats, Floats]:
-        """What multiplies an anchor and its swap, for `step` offsets."""
-        if chunk not in self.offsets:
-            near = self.encoder.offsets[chunk * self.step : min((chunk + 1) * self.step, _NEAR)]
-            sines, cosines = _lead(near)
-            self.offsets[chunk] = self.rows(cosines, cosines), self.rows(sines, -sines)
-        return self.offsets[chunk]
+    def offset_factors(self, chunk: int) -> tuple[Floats, Floats]:
+        """What multiplies an anchor and its swapped row, for `step` offsets."""
+        if chunk in self.offsets:
+            return self.offsets[chunk]
+        stop = min((chunk + 1) * self.step, ANCHOR_SPACING)
+        sines, cosines = _sines_first(self.plan.offsets[chunk * self.step : stop])
+        factors = self.ordered(cosines, cosines), self.ordered(sines, -sines)
+        if self.keeps_offsets:
+            self.offsets[chunk] = factors
+        return factors
 
-    def rows(self, sines: Floats, cosines: Floats) -> Floats:
-        """Sines and cosines, each (m, n), in the order of the result, (m, 2 * n)."""
+    def ordered(self, sines: Floats, cosines: Floats) -> Floats:
+        """Sines and cosines, each (m, n), in the order of the output, (m, 2 * n)."""
         rows = np.empty((len(sines), 2 * self.n))
-        self.place(rows, sines, cosines)
+        self.store(rows, sines, cosines)
         return rows
 
-    def place(self, out: Array, sines: Floats, cosines: Floats) -> None:
-        paired, n = self.encoder.paired, self.n
-        first, second = (out[:, 0::2], out[:, 1::2]) if paired else (out[:, :n], out[:, n:])
-        first[...] = sines
-        second[...] = cosines
+    def store(self, out: Array, sines: Floats, cosines: Floats) -> None:
+        """Sines and cosines, each (m, n), into the columns that the plan says."""
+        first, second = _pair_columns(self.n, self.plan.interleaved)
+        out[:, first] = sines
+        out[:, second] = cosines
 
 
 def _anchors_of(positions: Floats) -> Floats:
-    """The position that each row is turned from: see anchor_of in _rows.pxi."""
+    """The position whose row each row is made from by angle addition.
+
+    Of an integer it is 0 below 64 in magnitude, else the nearest multiple of 64, of two the one
+    nearer to 0. A fractional position is its own anchor.
+    """
     size = np.abs(positions)
-    whole = np.floor(size)
-    anchors = np.copysign(np.floor((whole + 31.0) / _NEAR) * _NEAR, positions)
-    anchors[whole < _NEAR] = 0.0
-    return np.where(size == whole, anchors, positions)
+    integral = np.floor(size)
+    rounded = np.floor((integral + (ANCHOR_SPACING // 2 - 1)) / ANCHOR_SPACING) * ANCHOR_SPACING
+    anchors = np.copysign(rounded, positions)
+    anchors[integral < ANCHOR_SPACING] = 0.0
+    return np.where(size == integral, anchors, positions)
 
 
-def _anchor_rows(anchors: Floats, encoder: Encoder) -> Floats:
+def _anchor_rows(anchors: Floats, plan: Plan) -> Floats:
     """Sines and cosines of anchors, shape (2, len(anchors), n), from the table where it has them."""
-    farthest = _NEAR * (len(encoder.table) - _NEAR)
+    last = ANCHOR_SPACING * (len(plan.table) - ANCHOR_SPACING)
     known = (anchors == 0.0) | (
-        (anchors >= _NEAR) & (anchors <= farthest) & (anchors % _NEAR == 0.0)
+        (anchors >= ANCHOR_SPACING) & (anchors <= last) & (anchors % ANCHOR_SPACING == 0.0)
     )
-    rows = np.empty((len(anchors), 2, encoder.turns.shape[1]))
+    rows = np.empty((len(anchors), 2, plan.quarter_turns.shape[1]))
     if known.any():
-        index = (anchors[known] // _NEAR).astype(np.intp)
-        rows[known] = encoder.table[np.where(index > 0, index + _NEAR - 1, 0)]
+        index = (anchors[known] // ANCHOR_SPACING).astype(np.intp)
+        rows[known] = plan.table[np.where(index > 0, index + ANCHOR_SPACING - 1, 0)]
     if not known.all():
-        direct = _direct(anchors[~known], encoder.turns)
-        if encoder.amplitude != 1.0:
-            direct *= encoder.amplitude
-        rows[~known] = direct[:, ::-1] if encoder.cos_first else direct
-    return _lead(rows)
+        computed = _sines_cosines(anchors[~known], plan.quarter_turns)
+        if plan.amplitude != 1.0:
+            computed *= plan.amplitude
+        rows[~known] = computed[:, ::-1] if plan.cos_first else computed
+    return _sines_first(rows)
 
 
-def _lead(rows: Floats) -> Floats:
-    """Sines and cosines in front: (m, 2, n) as (2, m, n)."""
+def _sines_first(rows: Floats) -> Floats:
+    """Sines and cosines as two arrays: (m, 2, n) as (2, m, n)."""
     return rows.swapaxes(0, 1)
 
 
-def _direct(positions: Floats, turns: Floats) -> Floats:
+def _sines_cosines(positions: Floats, quarter_turns: Floats) -> Floats:
     """Sines and cosines of positions at every frequency, shape (len(positions), 2, n)."""
-    position = positions[:, np.newaxis]
-    hi, hi_upper, hi_lower, lo = turns
-    upper = _SPLIT * position - (_SPLIT * position - position)
-    lower = position - upper
-    product = position * hi
-    tail = ((upper * hi_upper - product) + upper * hi_lower + lower * hi_upper) + lower * hi_lower
-    tail += position * lo
-    rest = product - ((product + _ROUND_4) - _ROUND_4)
-    quarter = ((rest + tail) + _ROUND) - _ROUND
-    rest -= quarter
-    g = rest + tail
-    w = g - rest
-    w = (rest - (g - w)) + (tail - w)
-    angle = _QUARTER * g
-    upper = _SPLIT * g - (_SPLIT * g - g)
-    lower = g - upper
-    angle_lo = (
-        (_QUARTER_UPPER * upper - angle) + _QUARTER_UPPER * lower + _QUARTER_LOWER * upper
-    ) + _QUARTER_LOWER * lower
-    angle_lo += _QUARTER * w + _QUARTER_LO * g
+    quadrant, high, low = _reduced(positions[:, np.newaxis], quarter_turns)
+    angle = _HALF_PI * high
+    angle_low = _product_error(_HALF_PI_SPLIT, _veltkamp_split(high), angle)
+    angle_low += _HALF_PI * low + _HALF_PI_LOW * high
     z = angle * angle
     zz = z * z
-    s = angle + (angle_lo + (z * angle) * _polynomial(z, zz, _SINE))
-    c = 1.0 - (0.5 * z - (zz * _polynomial(z, zz, _COSINE) - angle * angle_lo))
-    quarter -= (quarter + _ROUND_4) - _ROUND_4
-    odd = np.abs(quarter)
+    s = angle + (angle_low + (z * angle) * _polynomial(z, zz, _SINE))
+    c = 1.0 - (0.5 * z - (zz * _polynomial(z, zz, _COSINE) - angle * angle_low))
+    quadrant -= (quadrant + _ROUND_4) - _ROUND_4
+    odd = np.abs(quadrant)
     sign = 1.0 - odd
-    rows = np.empty((len(positions), 2, turns.shape[1]))
-    rows[:, 0] = np.where(odd == 1.0, quarter * c, sign * s)
-    rows[:, 1] = np.where(odd == 1.0, -quarter * s, sign * c)
+    rows = np.empty((len(positions), 2, quarter_turns.shape[1]))
+    rows[:, 0] = np.where(odd == 1.0, quadrant * c, sign * s)
+    rows[:, 1] = np.where(odd == 1.0, -quadrant * s, sign * c)
     return rows
 
 
+def _reduced(position: Floats, quarter_turns: Floats) -> tuple[Floats, Floats, Floats]:
+    """Range reduction: quarter turns, and the rest of the angle as a double-double of them.
+
+    Multiples of four are off the quarter turns already where the rest was large.
+    """
+    frequency, upper, lower, frequency_low = quarter_turns
+    product = position * frequency
+    tail = _product_error(_veltkamp_split(position), (upper, lower), product)
+    tail += position * frequency_low
+    rest = product - ((product + _ROUND_4) - _ROUND_4)
+    quadrant = ((rest + tail) + _ROUND) - _ROUND
+    rest -= quadrant
+    high = rest + tail
+    low = high - rest
+    low = (rest - (high - low)) + (tail - low)
+    return quadrant, high, low
+
+
+def _veltkamp_split(values: Floats) -> tuple[Floats, Floats]:
+    """The upper and the lower half of the significand of each value, as doubles."""
+    spread = _SPLIT * values
+    upper = spread - (spread - values)
+    return upper, values - upper
+
+
+def _product_error(
+    a: tuple[Floats | float, Floats | float], b: tuple[Floats, Floats], product: Floats
+) -> Floats:
+    """What a rounded product leaves out, by Dekker: of factors that are split."""
+    (a_upper, a_lower), (b_upper, b_lower) = a, b
+    error = (a_upper * b_upper - product) + a_upper * b_lower + a_lower * b_upper
+    return error + a_lower * b_lower
+
+
 def _polynomial(z: Floats, zz: Floats, k: tuple[float, ...]) -> Floats:
+    """A polynomial in z by Estrin's scheme, with ``zz = z * z``."""
     return (k[0] + z * k[1]) + zz * ((k[2] + z * k[3]) + zz * (k[4] + z * k[5]))

@@ -1,23 +1,21 @@
-"""A call's work in pieces: over threads that end with it, and between which signals are seen."""
+"""A call's rows in ranges: over threads that end with it, and with checks for signals between."""
 
 import _thread
-import itertools
 import os
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 from . import _checks
+from ._plan import ANCHOR_SPACING
 
-# Bytes of output between two looks at signals: some tens of milliseconds. Pieces of fewer rows than
-# lie between two anchors would make many an anchor twice.
+# Bytes of output between two checks for signals: some tens of milliseconds.
 _PIECE = 1 << 26
-_ROWS = 64
 # Bytes of output from which a thread is worth its start.
 _THREAD = 1 << 20
-# Milliseconds that a thread that has not begun is waited for.
+# Milliseconds to wait for a thread that has not begun.
 _PATIENCE = 1000
 
 
@@ -37,17 +35,20 @@ def count(workers: SupportsIndex) -> int:
 
 
 def run(kernel: Callable[[int, int], None], rows: int, row_bytes: int, workers: int) -> None:
-    """``kernel(first, stop)`` for ranges that together cover so many rows.
+    """``kernel(first, stop)`` for ranges that together cover so many rows, if these have any bytes.
 
-    Signals are seen between two ranges. Where there are threads, each takes one range after another.
+    Python checks for signals between two ranges. Each of the threads takes one range after another.
     """
     size = rows * row_bytes
+    if not size:
+        return
     workers = min(workers, size // _THREAD)
     if workers <= 1 and size <= _PIECE:
         kernel(0, rows)
         return
     limit = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
-    step = max(limit // row_bytes // _ROWS, 1) * _ROWS
+    # Between two anchors at the least: in smaller ranges the same anchor is computed many times.
+    step = max(limit // (row_bytes * ANCHOR_SPACING), 1) * ANCHOR_SPACING
     pieces = ((first, min(first + step, rows)) for first in range(0, rows, step))
     if workers <= 1:
         for first, stop in pieces:
@@ -56,37 +57,10 @@ def run(kernel: Callable[[int, int], None], rows: int, row_bytes: int, workers: 
         _share(kernel, deque(pieces), workers)
 
 
-def run_views(
-    work: Callable[[int, slice, slice], None],
-    shape: tuple[int, int, int],
-    row_bytes: int,
-    workers: int,
+def _share(
+    kernel: Callable[[int, int], None], pieces: deque[tuple[int, int]], workers: int
 ) -> None:
-    """``work(batch, items, rows)``, which together cover the batches, items and rows of `shape`."""
-    batches, items, rows = shape
-    size = batches * items * rows * row_bytes
-    workers = min(workers, size // _THREAD)
-    if workers <= 1 and size <= _PIECE and batches == 1:
-        work(0, slice(0, items), slice(0, rows))
-        return
-    limit = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
-    row_step = max(limit // (items * row_bytes) // _ROWS, 1) * _ROWS
-    item_step = max(limit // (min(row_step, rows) * row_bytes), 1)
-    pieces = itertools.product(range(batches), slices(items, item_step), slices(rows, row_step))
-    if workers <= 1:
-        for piece in pieces:
-            work(*piece)
-    else:
-        _share(work, deque(pieces), workers)
-
-
-def slices(length: int, step: int) -> list[slice]:
-    """What covers `length` things, `step` at a time."""
-    return [slice(first, min(first + step, length)) for first in range(0, length, step)]
-
-
-def _share(work: Callable[..., None], pieces: deque[Any], workers: int) -> None:
-    """Work on the pieces in this thread and in up to ``workers - 1`` others.
+    """Run the kernel on the pieces in this thread and in up to ``workers - 1`` others.
 
     The other threads are waited for by means of our own: after an exception from a signal,
     `threading.Thread.join` may return while the thread still runs (python/cpython#89437), and
@@ -109,7 +83,7 @@ def _share(work: Callable[..., None], pieces: deque[Any], workers: int) -> None:
                     piece = pieces.popleft()
                 except IndexError:
                     return
-                work(*piece)
+                kernel(*piece)
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread, below
             failure[0] = failure[0] or error
             pieces.clear()

@@ -1,4 +1,4 @@
-"""A cache of what was used last, bounded in number and in bytes."""
+"""A least recently used cache, bounded in number and in bytes: of plans and what holds them."""
 
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeVar
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="_Sized")
 
-# So many conventions may take turns, and what is prepared for them keeps so many bytes.
+# The most entries, and the most bytes of all together.
 _MOST = 64
 _MOST_BYTES = 1 << 25
 
-# With its bytes; what was used last comes last. No lock guards it, which a fork could leave held:
-# every operation is atomic by itself, and two threads at most make the same thing twice.
+# Values with their bytes, the most recently used last. There is no lock, as a fork could leave it
+# held: every operation is atomic by itself, and at worst two threads make the same value.
 _entries: "dict[Hashable, tuple[_Sized, int]]" = {}
 
 

@@ -1,9 +1,9 @@
-"""What the configuration of a model in Hugging Face transformers says of its rotation.
+"""The rotation that the configuration of a model in Hugging Face transformers describes.
 
-First a configuration is read: which of its keys count, and what the model's class fills in. Then
-come the formulas of `ROPE_INIT_FUNCTIONS` in transformers 5.24, in float64. With theta_i of the
-plain schedule, all but `dynamic` (another base) and `longrope` (a divisor for each pair) blend
-theta_i and theta_i / factor by a ramp.
+The first part reads a configuration: which of its keys count, and which values the model's class
+fills in. The second has the formulas of `ROPE_INIT_FUNCTIONS` in transformers 5.24, in float64.
+With theta_i the unscaled frequencies, all of them but `dynamic` (another base) and `longrope` (a
+divisor for each pair) blend theta_i and theta_i / factor by a ramp.
 """
 
 import math
@@ -21,33 +21,33 @@ from ._rope_models import FAMILIES, REFUSED, Family, Layer
 Floats = npt.NDArray[np.float64]
 Values = dict[str, Any]
 
-# How deep dictionaries lie that are read: those of a layer type in rope_parameters in text_config.
+# The depth to which dictionaries are read: a layer type in rope_parameters in text_config.
 _DEPTH = 3
 # Axes of positions of the longest mrope_section.
 _MOST_SECTIONS = 64
 
 
 class Rope(NamedTuple):
-    """Arguments of `Rotary`: a base or frequencies, the other is None."""
+    """Arguments of `Rotary`: either a base or frequencies; the other is None."""
 
     dim: int
     base: float | None = None
     frequencies: Floats | None = None
-    attention: float = 1.0
+    attention_factor: float = 1.0
     axes: tuple[int, ...] | None = None
     layout: Literal["half", "interleaved"] = "half"
 
 
 def from_config(config: Mapping[str, Any], given: Values, layer_type: str | None) -> Rope:
-    """What `Rotary` needs to know; what is ``given`` stands above the configuration."""
+    """The arguments of `Rotary`; values that are ``given`` override the configuration."""
     with np.errstate(all="ignore"):
         return _rope(_read(_with_plain_keys(config), given, layer_type))
 
 
 def _with_plain_keys(config: Mapping[Any, Any], depth: int = 0) -> dict[Any, Any]:
-    """With keys that no subclass of str decides on, some dictionaries deep."""
+    """A copy with plain strings for keys, to a depth of `_DEPTH`: a subclass of str may lie."""
     plain = {}
-    # as a list: to ask a value what it is may run its code, which may change the dictionary
+    # As a list: the check of a value's type may run its code, which may change the dictionary.
     for key, value in list(config.items()):
         name = str.__str__(key) if issubclass(type(key), str) else key
         deeper = isinstance(value, Mapping) and depth < _DEPTH
@@ -57,9 +57,9 @@ def _with_plain_keys(config: Mapping[Any, Any], depth: int = 0) -> dict[Any, Any
 
 # Which keys count.
 
-# A key that has one of these words between its underscores bears on the rotation ...
+# A key with one of these words between its underscores may affect the rotation ...
 _WORDS = frozenset(("longrope", "mrope", "ntk", "rope", "rotary", "theta", "xdrope", "yarn"))
-# ... but for layers that have none, for positions, and for what else is turned.
+# ... except these, which are about layers without one, about positions, or about other tensors.
 _HARMLESS = frozenset(
     (
         "memory_attention_rope_dropout",
@@ -72,7 +72,7 @@ _HARMLESS = frozenset(
         "use_mem_rope",
     )
 )
-# What a rope dictionary says that is not about the rotation: its history, a factor on queries.
+# Keys of a rope dictionary that do not affect the rotation: its history, a factor on queries.
 _REMARKS = frozenset(("finetuned", "llama_4_scaling_beta"))
 _OF_FORMULAS = frozenset(
     (
@@ -97,7 +97,7 @@ _OF_FORMULAS = frozenset(
         "type",
     )
 )
-# Older names.
+# Older names of keys.
 _SYNONYMS = {
     "rotary_emb_base": "rope_theta",
     "rotary_embedding_base": "rope_theta",
@@ -109,7 +109,7 @@ _SIZES = {
     "num_attention_heads": ("n_head", "n_heads", "num_heads"),
     "max_position_embeddings": ("n_positions", "max_seq_len", "model_max_length"),
 }
-# In a rope dictionary or beside it.
+# Keys that may be in a rope dictionary or outside it.
 _ANYWHERE = frozenset(
     (
         "max_position_embeddings",
@@ -133,15 +133,15 @@ _BESIDE = frozenset(
         *(name for names in _SIZES.values() for name in names),
     )
 )
-# What the whole configuration of a model has, and a rope dictionary does not.
+# Keys that tell the whole configuration of a model from a rope dictionary.
 _WHOLE = frozenset(("architectures", "num_hidden_layers", "transformers_version", "vocab_size"))
 
-# A model of which no more is known than its keys.
+# A model of which only the keys are known.
 _UNKNOWN = Family(part=True, alpha=True, rope_interleave=True, reads=(*_SYNONYMS, "rotary_dim"))
 
 
 def _understood(config: Values, rope: Values | None, family: Family) -> None:
-    """ValueError for a key that may bear on the rotation in a way that is not known here."""
+    """ValueError for a key that may affect the rotation in a way that is not known here."""
     for key in rope or ():
         if key not in _OF_FORMULAS | _ANYWHERE | _REMARKS:
             raise ValueError(_strange(key))
@@ -176,7 +176,7 @@ def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "
     name = beside.get("model_type", "")
     if not isinstance(name, str):
         raise TypeError(f"model_type must be a string, got {shown(name)}")
-    name = str.__str__(name)  # no subclass decides what it is
+    name = str.__str__(name)  # a subclass of str may lie
     if name in REFUSED:
         raise ValueError(f"model_type {name!r} turns as no Rotary does: {REFUSED[name]}")
     family = FAMILIES.get(name, _UNKNOWN)
@@ -201,7 +201,7 @@ def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "
 
 
 def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
-    """Of a model of several parts the one for text: its values, and the keys that are null."""
+    """The values of a model, or of its part for text, and the keys that are null."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
         name = config.get("model_type")
@@ -213,11 +213,11 @@ def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
 
 
 def _parameters(config: Values, family: Family, layer_type: str | None) -> Values | None:
-    """The rope dictionary of a layer type; None where its values stand beside all others."""
+    """The rope dictionary of a layer type; None where its keys are among those of the model."""
     parameters = _dictionary(config, "rope_parameters")
     scaling = _dictionary(config, "rope_scaling")
     if "rope_type" in config and _WHOLE.isdisjoint(config) and not (parameters or scaling):
-        return None  # a rope dictionary itself, of whichever layers
+        return None  # a rope dictionary itself, of unknown layers
     if family.layers:
         return _of_several(config, parameters, scaling, family, layer_type)
     if parameters and scaling:
@@ -248,12 +248,12 @@ def _dictionary(config: Values, key: str) -> Values:
     return dict(value)
 
 
-# What goes with one rope_type and not with another.
+# Keys that belong to some values of rope_type only.
 _OF_TYPES = _OF_FORMULAS - {"interleaved", "mrope_interleaved", "mrope_section"}
 
 
 def _both(parameters: Values, scaling: Values) -> Values:
-    """`rope_scaling` stands above `rope_parameters`, as in transformers, and keeps its theta."""
+    """`rope_scaling` overrides `rope_parameters` except for their theta, as in transformers."""
     nested = _mappings({**parameters, **scaling})
     if nested:
         raise ValueError(
@@ -270,7 +270,7 @@ def _both(parameters: Values, scaling: Values) -> Values:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Of values from JSON; what cannot be compared is not the same."""
+    """Whether two values are equal, if they are of a type that JSON has."""
     return type(a) in (bool, int, float, str, list) and a == b
 
 
@@ -300,7 +300,7 @@ def _layer(layers: Iterable[Any], layer_type: str | None) -> str:
 def _of_several(
     config: Values, parameters: Values, scaling: Values, family: Family, layer_type: str | None
 ) -> Values:
-    """What a class makes of its newer and older ways to write several layer types."""
+    """The rope dictionary of a layer type, from a class's newer or older form of several."""
     layers = _mappings(parameters)
     if parameters and not layers:
         raise ValueError(
@@ -321,15 +321,15 @@ def _of_several(
         if family.nested:
             rope |= {"rope_theta": layer.theta, "partial_rotary_factor": layer.partial}
     if scaling and layer.scaled:
-        if layer.attention is not None and "yarn" in (
+        if layer.attention_factor is not None and "yarn" in (
             scaling.get("rope_type"),
             scaling.get("type"),
         ):
-            rope["attention_factor"] = layer.attention
+            rope["attention_factor"] = layer.attention_factor
         rope |= _one_layer({key: value for key, value in scaling.items() if value is not None})
     if "rope_theta" not in rope and not family.nested:
         rope["rope_theta"] = config.get(layer.theta_key or "", layer.theta)
-    key = "original_max_position_embeddings"  # of all layers: not read
+    key = "original_max_position_embeddings"  # the value for all layers is not read
     if key in config and key not in rope and "max_position_embeddings" in config:
         rope[key] = config["max_position_embeddings"]
     return rope
@@ -360,7 +360,7 @@ def _of_one_layer(config: Values, family: Family, layer_type: str | None) -> Val
 
 
 def _at(layers: Mapping[Any, Any], types: Sequence[Any], layer_type: str) -> list[Any]:
-    """The values of each layer of a type, whose numbers may be strings with zeros in front."""
+    """The values of each layer of a type; the layers' numbers may be strings with leading zeros."""
     numbered = {str(key).lstrip("0") or "0": value for key, value in layers.items()}
     return [numbered.get(str(i), {}) for i, of in enumerate(types) if of == layer_type]
 
@@ -372,10 +372,10 @@ def _widths(values: Any) -> Values:
 
 
 def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
-    """What counts of the values of a model, under those of its rope dictionary."""
+    """The values of a model that count, overridden by those of its rope dictionary."""
     values = {key: value for key, value in beside.items() if key not in family.unread}
     if rope is None:
-        if not _WHOLE.isdisjoint(values):  # where this says something else
+        if not _WHOLE.isdisjoint(values):  # which means something else there
             values.pop("type", None)
     else:
         kept = _ANYWHERE | _BESIDE | {*family.quotient, family.width}
@@ -399,12 +399,12 @@ def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
 
 def _rope_type(values: Values, family: Family) -> str:
     said = values.get("rope_type", values.get("type", "default"))
-    said = str.__str__(said) if isinstance(said, str) else said  # no subclass decides what it is
+    said = str.__str__(said) if isinstance(said, str) else said  # a subclass may lie
     if not isinstance(said, str) or said not in (*_FORMULAS, *family.longrope, "mrope"):
         raise ValueError(f"rope_type must be one of {', '.join(_FORMULAS)}, got {shown(said)}")
     if said in family.longrope:
         return "longrope"
-    if said == "mrope":  # what Qwen2-VL's first files say
+    if said == "mrope":  # in the first files of Qwen2-VL
         said = "default"
     if family.only == ("axial",) and said == "default":
         said = "axial"
@@ -418,7 +418,7 @@ def _rope_type(values: Values, family: Family) -> str:
 
 
 def _claims(values: Values, family: Family) -> Values:
-    """Taken out: widths that are not read, as others stand above them; they must agree with those."""
+    """Remove and return the widths that others override: they must agree with those."""
     claims = {}
     if family is not _UNKNOWN:
         read = {family.width, *family.reads}
@@ -430,11 +430,11 @@ def _claims(values: Values, family: Family) -> Values:
 
 
 def _fill(values: Values, family: Family, null: set[str], alone: bool) -> None:
-    """The values of older keys and of the class, where there are none."""
+    """Fill in missing values from older keys and from the model's class."""
     for old, new in _SYNONYMS.items():
         if old in values and old in family.reads:
             values.setdefault(new, values[old])
-    # Of a dictionary alone, nobody knows which layers it is for.
+    # It is not known which layers a rope dictionary without a model is for.
     if family is not _UNKNOWN and not (alone and family.layers):
         if not family.layers:
             values.setdefault("rope_theta", family.theta)
@@ -445,7 +445,7 @@ def _fill(values: Values, family: Family, null: set[str], alone: bool) -> None:
 
 
 def _fill_lengths(values: Values, rope_type: str) -> None:
-    """Where training ended, and how far beyond it the model goes."""
+    """Fill in the length of the training, and the factor by which the model exceeds it."""
     if rope_type not in ("yarn", "longrope", "llama3") or "max_position_embeddings" not in values:
         return
     longest = values["max_position_embeddings"]
@@ -457,7 +457,7 @@ def _fill_lengths(values: Values, rope_type: str) -> None:
 
 
 class _Config(NamedTuple):
-    """The values of one rotation, those of the model's class among them, checked when asked for."""
+    """The values of one rotation, the class's among them, each of which is checked when read."""
 
     values: Values
     family: Family
@@ -465,19 +465,19 @@ class _Config(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether it is the class of a model that heeds or ignores keys."""
+        """Whether the model's class is known, and with it which keys it reads."""
         return self.family is not _UNKNOWN
 
     def number(self, key: str, default: float | None = None) -> float:
         return _number(key, self.values[key] if default is None else self.values.get(key, default))
 
     def either(self, key: str, default: float) -> float:
-        """The default for 0 too, as transformers has it."""
+        """A number, or the default where it is missing or 0, as in transformers."""
         value = self.values.get(key, default)
         return default if _is_zero(value) else _number(key, value)
 
     def length(self, key: str, default: float | None = None) -> float:
-        """Of a sequence: an integer of any kind, or a number as some files have it."""
+        """The length of a sequence: an integer of any type, or as in some files a float."""
         value = self.values[key] if default is None else self.values.get(key, default)
         return _number(key, _index(key, value))
 
@@ -504,7 +504,7 @@ class _Config(NamedTuple):
 
     @property
     def widths(self) -> tuple[str, ...]:
-        """The keys of a head's width: the first over all others."""
+        """The keys of a head's width: the first divided by all others."""
         for key in ("qk_rope_head_dim", "head_dim", self.family.width):
             if key is not None and key in self.values:
                 return (key,)
@@ -517,7 +517,7 @@ class _Config(NamedTuple):
 
     @property
     def dim(self) -> int:
-        """The columns that turn."""
+        """The number of columns that are rotated."""
         for key in ("qk_rope_head_dim", "rotary_dim"):
             if key in self.values:
                 return self._whole(key)
@@ -531,7 +531,7 @@ class _Config(NamedTuple):
         return dim
 
     def _whole(self, key: str) -> int:
-        """A number of columns that is none of a head's."""
+        """A number of columns that does not depend on the width of a head."""
         dim = _within(key, _size(key, self.values[key]))
         if dim % 2:
             raise ValueError(f"{key} must be even, columns turn in pairs, got {dim}")
@@ -541,7 +541,7 @@ class _Config(NamedTuple):
 
     @property
     def missing(self) -> list[str]:
-        """What the rotation needs and nothing says."""
+        """The keys that the rotation needs and the configuration lacks."""
         needed = ["rope_theta", *_REQUIRED.get(self.rope_type, ())]
         if self.rope_type == "dynamic" and self.alpha:
             needed = ["rope_theta"]
@@ -581,7 +581,7 @@ def _size(key: str, value: Any) -> int:
 
 
 def _index(key: str, value: Any) -> Any:
-    """An integer of any kind as one of Python, all else as it is."""
+    """An integer of any type as Python's own int, anything else unchanged."""
     if hasattr(type(value), "__index__") and not isinstance(value, bool):
         return _checks.integer(key, value, least=1)
     return value
@@ -597,7 +597,7 @@ def _is_zero(value: Any) -> bool:
     return type(value) in (int, float) and value == 0
 
 
-# Where keys must agree with one another, or are not what they seem.
+# Keys that must agree with one another, or mean something else than they seem to.
 
 
 def _check(config: _Config, beside: Values, claims: Values, layer_type: str | None) -> None:
@@ -624,7 +624,7 @@ def _check(config: _Config, beside: Values, claims: Values, layer_type: str | No
 
 
 def _beside_used(config: _Config, layer_type: str | None) -> dict[str, float]:
-    """Keys that the class does not read where they stand, and what it takes instead."""
+    """Keys that the class ignores, and the values that it uses instead."""
     keys = {"rope_theta": config.theta, "partial_rotary_factor": config.partial}
     family = config.family
     used = {key: value for key, value in keys.items() if key in family.unread}
@@ -637,7 +637,7 @@ def _beside_used(config: _Config, layer_type: str | None) -> dict[str, float]:
 
 
 def _check_class(config: _Config, beside: Values) -> None:
-    """What the class of a known model does not read, though others do."""
+    """ValueError for keys that other classes read and this one ignores."""
     if not config.known:
         return
     name = shown(config.values.get("model_type"))
@@ -668,7 +668,7 @@ def _check_missing(config: _Config, beside: Values) -> None:
 
 
 def _check_partial(config: _Config, name: str) -> None:
-    """Many classes turn whole heads whatever the factor is, or fail."""
+    """ValueError for a partial factor where the class rotates whole heads whatever it is, or fails."""
     latent = config.family.width == "qk_rope_head_dim"
     if latent != config.family.part or config.rope_type in ("axial", "proportional"):
         return
@@ -679,7 +679,7 @@ def _check_partial(config: _Config, name: str) -> None:
 
 
 def _check_layers(config: _Config, beside: Values) -> None:
-    """Lists with an entry for each layer must say the same of all that turn."""
+    """ValueError where lists with an entry for each layer differ between rotated layers."""
     thetas = beside.get("layer_rope_theta", [])
     if not isinstance(thetas, list) or any(
         not _is_zero(theta) and _number("layer_rope_theta", theta) != config.theta
@@ -700,7 +700,7 @@ def _check_layers(config: _Config, beside: Values) -> None:
         raise ValueError(f"rope_scaling_layers must be all layers, got {shown(scaled)}")
 
 
-# What turns.
+# The rotation.
 
 
 def _rope(config: _Config) -> Rope:
@@ -712,7 +712,7 @@ def _rope(config: _Config) -> Rope:
         rope = rope._replace(base=None, frequencies=-frequencies)
     numbers = [
         rope.base or 0.0,
-        rope.attention,
+        rope.attention_factor,
         *(() if rope.frequencies is None else rope.frequencies),
     ]
     if not np.isfinite(numbers).all():
@@ -727,7 +727,7 @@ def _rope(config: _Config) -> Rope:
 def _plain(theta: float, dim: int) -> Floats:
     """``theta ** (-2 * i / dim)``."""
     try:
-        return _frequencies.radians(theta, dim // 2)
+        return _frequencies.angular_frequencies(theta, dim // 2)
     except ValueError:
         raise ValueError(
             f"rope_theta must leave frequencies that do not overflow, got {theta}"
@@ -735,7 +735,7 @@ def _plain(theta: float, dim: int) -> Floats:
 
 
 def _blend(config: _Config, kept: Floats) -> Floats:
-    """theta where `kept` is 1, theta / factor where it is 0."""
+    """theta where `kept` is 1, theta / factor where it is 0, and a mean weighted by it between."""
     theta = config.plain()
     return theta / config.number("factor") * (1.0 - kept) + theta * kept
 
@@ -760,24 +760,24 @@ def _dynamic(config: _Config) -> Rope:
         factor, trained = config.number("factor"), config.length("max_position_embeddings")
         length = max(config.length("seq_len", trained), trained)
         stretch = 1.0 + factor * (length - trained) / trained
-    # the only pair of two columns turns by 1 whatever the base is
+    # Two columns are one pair, whose frequency is 1 whatever the base is.
     exponent = dim / (dim - 2) if dim > 2 else 0.0
     return Rope(dim, config.theta * power(stretch, exponent))
 
 
 def _yarn(config: _Config) -> Rope:
-    """Peng et al., "YaRN" (arXiv:2309.00071): a ramp over the pairs' numbers."""
+    """Peng et al., "YaRN" (arXiv:2309.00071): a ramp over the numbers of the pairs."""
     dim, factor = config.dim, config.number("factor")
     trained = config.length("original_max_position_embeddings")
     if config.theta <= 1.0:
         raise ValueError(f"rope_theta must be above 1 for rope_type 'yarn', got {config.theta}")
 
     def pair(key: str, default: float) -> float:
-        """The pair, of as many as there would be, that turns so often in the training's length."""
-        turns = trained / (2.0 * math.pi * config.either(key, default))
-        if not 0.0 < turns < math.inf:
+        """The number of the pair, a fraction, that makes so many rotations in the trained length."""
+        length = trained / (2.0 * math.pi * config.either(key, default))
+        if not 0.0 < length < math.inf:
             raise ValueError(f"{key} must leave a finite number of turns, got {config.values[key]}")
-        return dim * logarithm(turns) / (2.0 * logarithm(config.theta))
+        return dim * logarithm(length) / (2.0 * logarithm(config.theta))
 
     low, high = pair("beta_fast", 32.0), pair("beta_slow", 1.0)
     if config.switch("truncate", True):
@@ -786,11 +786,15 @@ def _yarn(config: _Config) -> Rope:
     if low == high:
         high += 0.001
     kept = 1.0 - np.clip((np.arange(dim // 2) - low) / (high - low), 0.0, 1.0)
-    return Rope(dim, frequencies=_blend(config, kept), attention=_yarn_attention(config, factor))
+    return Rope(
+        dim,
+        frequencies=_blend(config, kept),
+        attention_factor=_yarn_attention_factor(config, factor),
+    )
 
 
-def _yarn_attention(config: _Config, factor: float) -> float:
-    """An explicit one, or the paper's; DeepSeek's two scales divide, so equal ones cancel."""
+def _yarn_attention_factor(config: _Config, factor: float) -> float:
+    """The given factor, or the paper's; of DeepSeek's two scales the quotient: equal ones cancel."""
     if "attention_factor" in config.values:
         return config.number("attention_factor")
 
@@ -815,13 +819,13 @@ def _longrope(config: _Config) -> Rope:
         )
     key = "long_factor" if long else "short_factor"
     divisors = _divisors(key, config.values[key], dim // 2)
-    attention = 1.0
+    attention_factor = 1.0
     if factor > 1.0 and trained > 1.0:
-        attention = math.sqrt(1.0 + logarithm(factor) / logarithm(trained))
-    attention = config.number("attention_factor", attention)
+        attention_factor = math.sqrt(1.0 + logarithm(factor) / logarithm(trained))
+    attention_factor = config.number("attention_factor", attention_factor)
     # as in Phi-3.5-MoE
-    attention = config.number("long_mscale" if long else "short_mscale", attention)
-    return Rope(dim, frequencies=config.plain() / divisors, attention=attention)
+    attention_factor = config.number("long_mscale" if long else "short_mscale", attention_factor)
+    return Rope(dim, frequencies=config.plain() / divisors, attention_factor=attention_factor)
 
 
 def _divisors(key: str, values: Any, count: int) -> Floats:
@@ -840,21 +844,21 @@ def _listed(key: str, values: Any) -> Sequence[Any]:
 
 
 def _llama3(config: _Config) -> Rope:
-    """Llama 3.1: a ramp over the turns that a pair makes in the training's length.
+    """Llama 3.1: a ramp over the rotations that a pair makes in the trained length.
 
     Where it has no length, as in Llama 4, the ramp is a step.
     """
     low, high = config.number("low_freq_factor"), config.number("high_freq_factor")
-    turns = config.length("original_max_position_embeddings") * config.plain() / (2.0 * math.pi)
+    rotations = config.length("original_max_position_embeddings") * config.plain() / (2.0 * math.pi)
     if low < high:
-        kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+        kept = np.clip((rotations - low) / (high - low), 0.0, 1.0)
     else:
-        kept = np.where(turns < low, 0.0, 1.0)
+        kept = np.where(rotations < low, 0.0, 1.0)
     return Rope(config.dim, frequencies=_blend(config, kept))
 
 
 def _proportional(config: _Config) -> Rope:
-    """As Gemma: the first pairs of the whole head's schedule turn, the others stand still."""
+    """As in Gemma: of the frequencies of a whole head the first are used, the others are 0."""
     dim = config.head_dim
     if dim % 2:
         raise ValueError(f"head_dim must be even, columns turn in pairs, got {dim}")
@@ -864,7 +868,7 @@ def _proportional(config: _Config) -> Rope:
 
 
 def _axial(config: _Config) -> Rope:
-    """As in vision models: the axes of a picture, or of frames of it, turn some pairs each."""
+    """As in vision models: each axis of a picture, or of several frames, rotates some of the pairs."""
     dim, theta = config.head_dim, config.theta
     if config.family.axes == "frames, rows, columns":
         return _frames(dim, theta)
@@ -891,7 +895,7 @@ def _frames(head_dim: int, theta: float) -> Rope:
 
 
 def _axes(config: _Config, pairs: int) -> tuple[int, ...] | None:
-    """Which row of positions turns each pair: time, height or width, as in Qwen2-VL and Qwen3-VL."""
+    """Which positions rotate each pair, of time, height or width: as in Qwen2-VL and Qwen3-VL."""
     order = config.family.axes
     if order == "row, column, row, ...":
         return tuple(i % 2 for i in range(pairs))
@@ -919,7 +923,7 @@ def _by_sections(config: _Config, pairs: int, order: str) -> tuple[int, ...]:
     if len(listed) > _MOST_SECTIONS or (len(listed) != 3 and (config.known or order == "turns")):
         raise ValueError(f"mrope_section must be 3 lengths, got {len(listed)} of them")
     sections = [_section(length) for length in listed]
-    # Those of the class may be of a wider head: the last of them turn nothing.
+    # The class's own may be for a wider head: the last of them then rotate nothing.
     own = order == "turns" and "mrope_section" not in config.values
     if sum(sections) != pairs and not own:
         raise ValueError(
@@ -933,7 +937,7 @@ def _by_sections(config: _Config, pairs: int, order: str) -> tuple[int, ...]:
         if height != width:
             raise ValueError(f"mrope_section must be as long for height as for width, got {given}")
         return (1, 2) * height + (0,) * time
-    # Pairs take turns, as long as a section has pairs left; all others belong to time.
+    # Consecutive pairs belong to the three in turn, while a section has pairs left; then to time.
     axes = [0] * pairs
     for axis in (1, 2):
         for pair in range(axis, min(3 * sections[axis], pairs), 3):

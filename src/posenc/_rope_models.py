@@ -35,7 +35,7 @@ class Layer(NamedTuple):
     # and whether `rope_scaling` is for this type.
     theta_key: str | None = "rope_theta"
     scaled: bool = False
-    attention: float | None = None  # of yarn there
+    attention_factor: float | None = None  # of yarn there
     written: float = 1.0  # `partial` where its parameters are written out, without one
     head_dim: tuple[str, int] | None = None  # a key of its own, and the default
 
@@ -395,7 +395,7 @@ _ROWS: dict[str, Family] = {
         layers={
             "main": Layer(partial=0.125),
             "compress": Layer(
-                160000.0, 0.125, theta_key="compress_rope_theta", scaled=True, attention=1.0
+                160000.0, 0.125, theta_key="compress_rope_theta", scaled=True, attention_factor=1.0
             ),
         },
     ),

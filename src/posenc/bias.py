@@ -6,38 +6,40 @@ stands at the last key: with `q_len` queries and `k_len` keys, query i is at pos
 """
 
 import bisect
-import functools
 import math
-from collections.abc import Callable
-from typing import Any, SupportsIndex
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _checks
+from . import _arrays, _blocks, _checks, _formats
 
 Array = npt.NDArray[Any]
 
-# 1 as a fixed-point number: roots and powers of it are right far beyond a double.
+# ``values(heads, distances)``: what some of the heads have at distances of shape
+# (..., 1, queries, keys), as an array of shape (..., heads, queries, keys).
+_Values = Callable[[slice, npt.NDArray[np.int64]], Array]
+
+# 1 in fixed point. The 192 bits of a fraction leave roots and powers far more exact than a double.
 _ONE = 1 << 192
 
-# Heads, or buckets: more than any model has. Python calculates each of them, as many in 0.1 s.
-_MOST = 1 << 16
+# More than any model has. Python computes each slope and each edge of a bucket: so many in 0.1 s.
+_MAX_HEADS = 1 << 16
+_MAX_BUCKETS = 1 << 16
 
 # Between positions of at most this magnitude every distance is exact in a double and in an int64.
-_REACH = 1 << 52
+_MAX_POSITION = 1 << 52
 
-# Beyond, `_edges` could not tell by doubles where nearly all edges are.
-_MOST_DISTANCE = 1 << 32
+# The largest `max_distance`. Beyond, doubles could not tell where nearly all edges are: see `_edges`.
+_LARGEST_MAX_DISTANCE = 1 << 32
 
-# An edge in doubles is off by less than 2^-47 of it, most of that from rounding an exponent.
-_UNSURE = 2.0**-45
+# A bound on the relative error of an edge in doubles, which is below 2^-47: most of that is from
+# rounding an exponent.
+_EDGE_ERROR = 2.0**-45
 
-# Axes that NumPy has in all versions, but for two that a result has and its positions have not.
-_MOST_AXES = 32 - 2
-
-# Entries of a result that are made at once.
-_PIECE = 1 << 16
+# Every version of NumPy has 32 axes, and a result has two more than its positions.
+_MAX_POSITION_AXES = 32 - 2
 
 
 def alibi_slopes(heads: SupportsIndex) -> npt.NDArray[np.float64]:
@@ -72,17 +74,20 @@ def alibi_slopes(heads: SupportsIndex) -> npt.NDArray[np.float64]:
     array([0.25      , 0.0625    , 0.015625  , 0.00390625, 0.5       ,
            0.125     ])
     """
-    count = _checks.integer("heads", heads, 1, _MOST)
+    count = _checks.integer("heads", heads, 1, _MAX_HEADS)
     doublings = count.bit_length() - 1
-    whole = 1 << doublings
-    ratio = _ONE >> 4  # 2^-4, and after that many roots 2^(-4/whole), the first of twice as many
+    power_of_two = 1 << doublings
+    ratio = _ONE >> 4
     for _ in range(doublings):
         ratio = math.isqrt(ratio * _ONE)
-    powers = [ratio]
-    for _ in range(2 * whole - 1):
-        powers.append(powers[-1] * ratio // _ONE)
     out = _arrays.empty((count,), np.dtype(np.float64))
-    out[...] = [power / _ONE for power in powers[1::2] + powers[0::2][: count - whole]]
+    power = ratio  # 2^(-4 / power_of_two), the first slope of twice as many heads
+    for i in range(power_of_two):
+        if power_of_two + i < count:
+            out[power_of_two + i] = power / _ONE
+        power = power * ratio // _ONE
+        out[i] = power / _ONE
+        power = power * ratio // _ONE
     return out
 
 
@@ -158,20 +163,27 @@ def alibi_bias(
     >>> posenc.alibi_bias(2, q_positions=where[:, -1:], k_positions=where)[0, 0]
     array([[-0.125 , -0.125 , -0.125 , -0.0625,  0.    ]])
     """
-    count = _checks.integer("heads", heads, 1, _MOST)
+    count = _checks.integer("heads", heads, 1, _MAX_HEADS)
     causal = _checks.boolean("causal", causal)
-    wanted = _arrays.float_dtype(dtype)
+    wanted = _formats.float_dtype(dtype)
+    pairs = _pairs(q_len, k_len, q_positions, k_positions)
+    out = pairs.empty((count,), wanted)
+    if out.size:
+        _write_biases(out, pairs, alibi_slopes(count), causal)
+    return out
 
-    slopes = functools.cache(alibi_slopes)  # made once all arguments are checked
 
-    def biases(distances: npt.NDArray[np.int64]) -> Array:
-        result = np.multiply.outer(slopes(count), -np.abs(distances))
+def _write_biases(out: Array, pairs: "_Pairs", slopes: Array, causal: bool) -> None:
+    def biases(heads: slice, distances: npt.NDArray[np.int64]) -> Array:
+        steps = (-np.abs(distances)).astype(np.float64)  # by way of integers, as -0.0 is no bias
         if causal:
-            result[:, distances > 0] = -np.inf
+            steps[distances > 0] = -np.inf
+        result = slopes[heads, np.newaxis, np.newaxis] * steps
         with np.errstate(over="ignore"):
-            return result.astype(_arrays.working(wanted)).astype(wanted)
+            rounded = result.astype(_formats.accumulation_dtype(out.dtype), copy=False)
+            return rounded.astype(out.dtype, copy=False)
 
-    return _of_distances(biases, (count,), wanted, q_len, k_len, q_positions, k_positions)
+    pairs.write(out, biases)
 
 
 def t5_buckets(
@@ -249,135 +261,155 @@ def t5_buckets(
            [ 0, 17,  0]])
     """
     bidirectional = _checks.boolean("bidirectional", bidirectional)
-    count = _checks.integer("num_buckets", num_buckets, 4 if bidirectional else 2, _MOST)
+    count = _checks.integer("num_buckets", num_buckets, 4 if bidirectional else 2, _MAX_BUCKETS)
     if bidirectional:
         count //= 2
     exact = count // 2
-    farthest = _checks.integer("max_distance", max_distance, exact + 1, _MOST_DISTANCE)
-    edges = functools.cache(_edges)  # made once all arguments are checked
+    last = _checks.integer("max_distance", max_distance, exact + 1, _LARGEST_MAX_DISTANCE)
+    pairs = _pairs(q_len, k_len, q_positions, k_positions)
+    out = pairs.empty((), np.dtype(np.int64))
+    if out.size:
+        edges = np.fromiter(_edges(count, exact, last), np.int64, count - 1)
+        _write_buckets(out, pairs, edges, bidirectional)
+    return out
 
-    def buckets(distances: npt.NDArray[np.int64]) -> Array:
+
+def _write_buckets(out: Array, pairs: "_Pairs", edges: Array, bidirectional: bool) -> None:
+    def buckets(_: slice, distances: npt.NDArray[np.int64]) -> Array:
         behind = np.abs(distances) if bidirectional else np.maximum(-distances, 0)
-        found = np.searchsorted(edges(count, exact, farthest), behind, side="right")
+        result = np.searchsorted(edges, behind, side="right")
         if bidirectional:
-            found[distances > 0] += count
-        return found
+            np.add(result, len(edges) + 1, out=result, where=distances > 0)
+        return result
 
-    wanted = np.dtype(np.int64)
-    return _of_distances(buckets, (), wanted, q_len, k_len, q_positions, k_positions)
+    pairs.write(out[..., np.newaxis, :, :], buckets)
 
 
-def _edges(buckets: int, exact: int, farthest: int) -> list[int]:
+def _edges(buckets: int, exact: int, max_distance: int) -> Iterator[int]:
     """The least distance of every bucket but the first."""
-    edges = list(range(1, exact + 1))
+    yield from range(1, exact + 1)
     left = buckets - exact
     for i in range(1, left):
-        edge = exact * (farthest / exact) ** (i / left)
-        low, high = math.ceil(edge * (1 - _UNSURE)), math.ceil(edge * (1 + _UNSURE))
+        edge = exact * (max_distance / exact) ** (i / left)
+        low, high = math.ceil(edge * (1 - _EDGE_ERROR)), math.ceil(edge * (1 + _EDGE_ERROR))
         if low < high:
-            # left * log(n / exact) / log(farthest / exact) >= i, for the least n
+            # The least n with left * log(n / exact) / log(max_distance / exact) >= i, as powers
             common = math.gcd(i, left)
-            power, of_farthest = left // common, i // common
-            least = farthest**of_farthest * exact ** (power - of_farthest)
+            power, of_max_distance = left // common, i // common
+            least = max_distance**of_max_distance * exact ** (power - of_max_distance)
             low += bisect.bisect_left(range(low, high), least, key=lambda n: n**power)
-        edges.append(low)
-    return edges
+        yield low
 
 
-def _of_distances(
-    values: Callable[[npt.NDArray[np.int64]], Array],
-    heads: tuple[int, ...],
-    dtype: np.dtype[Any],
+class _Lengths(NamedTuple):
+    """All pairs of a query and a key, of consecutive positions: the last query at the last key."""
+
+    queries: int
+    keys: int
+
+    def empty(self, heads: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        return _arrays.empty((*heads, self.queries, self.keys), dtype, "q_len and k_len")
+
+    def write(self, out: Array, values: _Values) -> None:
+        """Fill ``out`` (heads, queries, keys), with the values of each distance of a tile made once."""
+        first_query = self.keys - self.queries
+        side = _blocks.COMPUTED // 2
+        queries, keys = min(self.queries, side), min(self.keys, side)
+        heads = _blocks.COMPUTED // (queries + keys)
+        for tile in _blocks.tiles(out.shape, (heads, queries, keys)):
+            some, rows, columns = tile
+            # Every distance key - query of the tile, ascending. Each row is a window of their values,
+            # and the last row is the first window.
+            line = np.arange(
+                columns.start - (first_query + rows.stop - 1),
+                columns.stop - (first_query + rows.start),
+                dtype=np.int64,
+            )
+            windows = np.lib.stride_tricks.sliding_window_view(
+                values(some, line[np.newaxis, np.newaxis])[:, 0],
+                columns.stop - columns.start,
+                axis=-1,
+            )
+            _copy(out[tile], windows[:, ::-1])
+
+
+class _Positions(NamedTuple):
+    """All pairs of a query and a key, of positions (..., queries) and (..., keys)."""
+
+    queries: Array
+    keys: Array
+
+    def empty(self, heads: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        leading = np.broadcast_shapes(self.queries.shape[:-1], self.keys.shape[:-1])
+        shape = (*leading, *heads, self.queries.shape[-1], self.keys.shape[-1])
+        return _arrays.empty(shape, dtype, "q_positions")
+
+    def write(self, out: Array, values: _Values) -> None:
+        """Fill ``out`` (..., heads, queries, keys), block by block."""
+        leading, (queries, keys) = out.shape[:-3], out.shape[-2:]
+        of_queries = self.queries[..., np.newaxis, :, np.newaxis]
+        of_keys = self.keys[..., np.newaxis, np.newaxis, :]
+        of_queries = np.broadcast_to(of_queries, (*leading, 1, queries, 1))
+        of_keys = np.broadcast_to(of_keys, (*leading, 1, 1, keys))
+        whole = slice(None)
+        for block in _blocks.blocks(out.shape, _blocks.COMPUTED):
+            *entries, heads, rows, columns = block
+            distances = np.subtract(  # in int64, whatever the positions are
+                of_keys[(*entries, whole, whole, columns)],
+                of_queries[(*entries, whole, rows, whole)],
+                dtype=np.int64,
+                casting="unsafe",
+            )
+            out[block] = values(heads, distances)
+
+
+_Pairs = _Lengths | _Positions
+
+
+def _pairs(
     q_len: SupportsIndex | None,
     k_len: SupportsIndex | None,
     q_positions: npt.ArrayLike | None,
     k_positions: npt.ArrayLike | None,
-) -> Array:
-    """An array of the `values` of all distances, as `alibi_bias` and `t5_buckets` return it.
-
-    Those of distances of any shape have shape ``heads + shape``, and dtype `dtype`.
-    """
+) -> _Pairs:
+    """The queries and keys that a call asks for, checked."""
     if q_positions is None and k_positions is None:
-        queries, keys = _length("q_len", q_len), _length("k_len", k_len)
-        out = _arrays.empty((*heads, queries, keys), dtype, "q_len and k_len")
-        if out.size:
-            _by_distance(out, values(_line(queries, keys)))
-        return out
+        return _Lengths(_check_length("q_len", q_len), _check_length("k_len", k_len))
     for name, length in (("q_len", q_len), ("k_len", k_len)):
         if length is not None:
             raise ValueError(f"{name} must not be given beside positions, got both")
     if q_positions is None:
         raise ValueError("q_positions must be given where k_positions are, got None")
-    at_queries = _positions("q_positions", q_positions)
-    at_keys = at_queries if k_positions is None else _positions("k_positions", k_positions)
-    leading = _leading(at_queries, at_keys)
-    pairs = (*leading, at_queries.shape[-1], at_keys.shape[-1])
-    out = _arrays.empty((*leading, *heads, *pairs[-2:]), dtype, "q_positions")
-    _by_pair(
-        np.moveaxis(out, -3, 0) if heads else out,
-        np.broadcast_to(at_queries[..., np.newaxis], pairs),
-        np.broadcast_to(at_keys[..., np.newaxis, :], pairs),
-        values,
-    )
-    return out
-
-
-def _length(name: str, length: SupportsIndex | None) -> int:
-    if length is None:
-        raise TypeError(f"{name} must be an integer unless q_positions are given, got None")
-    return _checks.integer(name, length, 0, _REACH)
-
-
-def _positions(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Integers with an axis or more, none beyond `_REACH`.
-
-    Copied first, so that nobody can change them after the checks.
-    """
-    own = np.array(_arrays.integers(name, values))
-    if not 1 <= own.ndim <= _MOST_AXES:
-        raise ValueError(f"{name} must have 1 to {_MOST_AXES} axes, got {own.ndim}")
-    for extreme in (own.min(), own.max()) if own.size else ():
-        if not -_REACH <= int(extreme) <= _REACH:
-            raise ValueError(f"{name} must be within 2**52 of 0, got {extreme}")
-    return own.astype(np.int64, copy=False)
-
-
-def _leading(at_queries: Array, at_keys: Array) -> tuple[int, ...]:
+    # Both are converted before either is checked: an object's conversion may change an array.
+    queries = _arrays.integers("q_positions", q_positions)
+    keys = queries if k_positions is None else _arrays.integers("k_positions", k_positions)
+    _check_positions("q_positions", queries)
+    _check_positions("k_positions", keys)
     try:
-        return np.broadcast_shapes(at_queries.shape[:-1], at_keys.shape[:-1])
+        np.broadcast_shapes(queries.shape[:-1], keys.shape[:-1])
     except ValueError:
         raise ValueError(
             "k_positions must broadcast to q_positions but for the last axis, "
-            f"got shapes {at_keys.shape} and {at_queries.shape}"
+            f"got shapes {keys.shape} and {queries.shape}"
         ) from None
+    return _Positions(queries, keys)
 
 
-def _line(queries: int, keys: int) -> npt.NDArray[np.int64]:
-    """From the last query to the first key, with one before, to the first query and last key."""
-    return np.arange(-keys, queries, dtype=np.int64)
+def _check_length(name: str, length: SupportsIndex | None) -> int:
+    if length is None:
+        raise TypeError(f"{name} must be an integer unless q_positions are given, got None")
+    return _checks.integer(name, length, 0, _MAX_POSITION)
 
 
-def _by_distance(out: Array, line: Array) -> None:
-    """Fill ``out`` (..., queries, keys) with what a line (..., distances) has for each distance."""
-    windows = np.lib.stride_tricks.sliding_window_view(line, out.shape[-1], axis=-1)
-    out[...] = windows[..., :0:-1, :]
+def _check_positions(name: str, positions: Array) -> None:
+    """ValueError unless the positions have an axis or more, and none is beyond `_MAX_POSITION`."""
+    if not 1 <= positions.ndim <= _MAX_POSITION_AXES:
+        raise ValueError(f"{name} must have 1 to {_MAX_POSITION_AXES} axes, got {positions.ndim}")
+    for extreme in (positions.min(), positions.max()) if positions.size else ():
+        if not -_MAX_POSITION <= int(extreme) <= _MAX_POSITION:
+            raise ValueError(f"{name} must be within 2**52 of 0, got {extreme}")
 
 
-def _by_pair(
-    out: Array,
-    at_queries: npt.NDArray[np.int64],
-    at_keys: npt.NDArray[np.int64],
-    values: Callable[[npt.NDArray[np.int64]], Array],
-) -> None:
-    """``out[...] = values(at_keys - at_queries)``, in halves until there are at most `_PIECE`.
-
-    The last axes of ``out`` are those of the positions.
-    """
-    if out.size <= _PIECE or at_keys.size < 2:
-        out[...] = values(at_keys - at_queries)
-        return
-    axis = int(np.argmax(at_keys.shape))
-    half = at_keys.shape[axis] // 2
-    for part in (slice(half), slice(half, None)):
-        some: Any = (..., part, *(slice(None),) * (at_keys.ndim - 1 - axis))
-        _by_pair(out[some], at_queries[some], at_keys[some], values)
+def _copy(out: Array, values: Array) -> None:
+    for block in _blocks.blocks(out.shape, _blocks.COPIED):
+        out[block] = values[block]

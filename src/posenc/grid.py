@@ -8,30 +8,49 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _checks
-from .sinusoidal import Array, Source, converted, prepared
+from . import _arrays, _blocks, _checks
+from .sinusoidal import Array, Source, converted, source_of
 
-# Axes that NumPy has in all versions, but for that of the columns.
-_MOST_AXES = 32 - 1
+# Every version of NumPy has 32 axes, and the last one of the result is that of the columns.
+_MAX_AXES = 32 - 1
 
-# What the result is made of unless something else is asked for, and no dtype is wider.
+# The default dtype, and the widest: the size of a result is checked for it, whatever the dtype.
 _WIDEST = np.dtype(np.float64)
+
+# Bytes of the encodings that are copied to the points of a tile, and of the temporaries of each
+# coordinate.
+_ENCODED = 1 << 21
+_COORDINATE = 64
+
+# The coordinates of some points of an axis: of their indices, and of the number of points there.
+_Coordinates = Callable[[Array, int], Array]
+
+
+class _Columns(NamedTuple):
+    """Columns ``of`` an axis's encodings, which a grid has as its columns ``to``."""
+
+    axis: int
+    of: slice
+    to: slice
 
 
 class _Arrangement(NamedTuple):
-    """What a preset says.
+    """What a preset stands for.
 
     Attributes
     ----------
     axes : tuple of int, optional
-        The order in which the axes have their columns, and so their number; any number without.
+        The order in which the axes have their columns, for a fixed number of axes; by default that
+        of the shape, for any number.
     shares : tuple of int, optional
-        What part of the columns each axis has; the same without.
+        The ratio of the axes' numbers of columns; by default all are equal.
     per_axis : bool
+        Whether the columns of an axis stand together.
     cut : bool
-        Whether axes get whole pairs, as many as it takes, and what is then too wide is cut.
+        Whether each axis gets ``ceil(d_model / (2 * axes))`` pairs of columns, and the result is
+        truncated to `d_model`.
     coordinates : callable
-        Those of an axis of so many points.
+        Those of an axis.
     layout : str
     """
 
@@ -39,14 +58,14 @@ class _Arrangement(NamedTuple):
     shares: tuple[int, ...] | None = None
     per_axis: bool = True
     cut: bool = False
-    coordinates: Callable[[int], Array] = np.arange
+    coordinates: _Coordinates = lambda indices, _: indices
     layout: str = "interleaved"
 
 
 _PRESETS = {
-    "detr": _Arrangement((0, 1), coordinates=lambda side: np.arange(1, side + 1)),
+    "detr": _Arrangement((0, 1), coordinates=lambda indices, _: indices + 1),
     "diffusers-2d": _Arrangement(
-        (1, 0), coordinates=lambda side: np.arange(side) / (side / 16), layout="split"
+        (1, 0), coordinates=lambda indices, length: indices / (length / 16), layout="split"
     ),
     "diffusers-3d": _Arrangement((0, 2, 1), shares=(2, 3, 3), layout="split"),
     "mae": _Arrangement((1, 0), layout="split"),
@@ -149,58 +168,57 @@ def grid_encoding(
     >>> posenc.grid_encoding((3, 4), 8, preset="mae", extra_rows=1).shape
     (13, 8)
     """
-    sides = _sides(shape)
+    lengths = _check_shape(shape)
     width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
-    rows = _checks.integer("extra_rows", extra_rows, least=0)
-    whole = _arrays.addressable("shape", (*sides, width), _WIDEST)
-    if rows:
-        whole = (rows + math.prod(sides), width)
-        _arrays.addressable("extra_rows", whole, _WIDEST)
-    arrangement = _Arrangement() if preset is None else _arrangement(preset, sides)
-    order: Sequence[int] = arrangement.axes or range(len(sides))
+    zero_rows = _checks.integer("extra_rows", extra_rows, least=0)
+    points = math.prod(lengths)
+    result_shape = _arrays.addressable("shape", (*lengths, width), _WIDEST)
+    if zero_rows:
+        result_shape = _arrays.addressable("extra_rows", (zero_rows + points, width), _WIDEST)
+    arrangement = _Arrangement() if preset is None else _arrangement(preset, lengths)
+    order: Sequence[int] = arrangement.axes or range(len(lengths))
     if axes is not None:
-        order = _order(axes, len(sides))
-    parts = 1 if _checks.boolean("per_axis", per_axis) and arrangement.per_axis else 2
-    convention.setdefault("layout", arrangement.layout if parts == 1 else "split")
+        order = _check_order(axes, len(lengths))
+    together = _checks.boolean("per_axis", per_axis) and arrangement.per_axis
+    convention.setdefault("layout", arrangement.layout if together else "split")
     convention = converted(grid_encoding, convention)
-    if parts == 2 and convention["layout"] != "split":
+    if not together and convention["layout"] != "split":
         raise ValueError(
             "layout must be 'split' where all sines come before all cosines, "
             f"got {convention['layout']!r}"
         )
-    of_axes = _axes(width, arrangement, len(sides), parts, convention)
-    points = None if coordinates is None else _points(coordinates, sides, of_axes)
-    out, plain = _arrays.result(out, whole, dtype, "shape")
-    encoded = []
-    if math.prod(sides):  # else a side may be larger than memory
-        if points is None:
-            points = _counted(arrangement, sides, of_axes)
-        encoded = [
-            axis.encode(where, plain.dtype, None, 1)
-            for axis, where in zip(of_axes, points, strict=True)
-        ]
-    if rows:
-        plain[:rows] = 0
-        plain = plain[rows:].reshape(*sides, width)
-    if encoded:
-        _place(plain, encoded, order, parts)
+    sources = _sources(width, arrangement, len(lengths), together, convention)
+    if coordinates is not None:
+        arrays = _as_coordinates(coordinates, lengths, sources)
+    elif points:  # else an axis may be longer than what can be encoded
+        _check_coordinates(arrangement, lengths, sources)
+    out, plain = _arrays.result(out, result_shape, dtype, "shape")
+    if coordinates is None:
+        coordinates_of = [_counted(arrangement, length) for length in lengths]
+    else:
+        coordinates_of = [_given(array, plain) for array in arrays]
+    if zero_rows:
+        _write_zeros(plain[:zero_rows])
+        plain = plain[zero_rows:].reshape(*lengths, width)
+    columns = _columns([source.width for source in sources], order, together, width)
+    _write(plain, sources, coordinates_of, columns)
     return out
 
 
-def _sides(shape: Iterable[SupportsIndex]) -> tuple[int, ...]:
-    """The shape of a grid."""
-    given = _several("shape", shape, "integers")
-    if not 1 <= len(given) <= _MOST_AXES:
+def _check_shape(shape: Iterable[SupportsIndex]) -> tuple[int, ...]:
+    """The shape of a grid, as integers of Python's own."""
+    given = _as_list("shape", shape, "integers")
+    if not 1 <= len(given) <= _MAX_AXES:
         raise ValueError(
-            f"shape must have 1 to {_MOST_AXES} axes, "
-            f"got {'more' if len(given) > _MOST_AXES else '()'}"
+            f"shape must have 1 to {_MAX_AXES} axes, "
+            f"got {'more' if len(given) > _MAX_AXES else '()'}"
         )
-    return tuple(_checks.integer("shape", side, least=0) for side in given)
+    return tuple(_checks.integer("shape", length, least=0) for length in given)
 
 
-def _order(axes: Iterable[SupportsIndex], count: int) -> tuple[int, ...]:
+def _check_order(axes: Iterable[SupportsIndex], count: int) -> tuple[int, ...]:
     """Each of 0 to ``count - 1`` once."""
-    result = tuple(_checks.integer("axes", axis) for axis in _several("axes", axes, "integers"))
+    result = tuple(_checks.integer("axes", axis) for axis in _as_list("axes", axes, "integers"))
     if sorted(result) != list(range(count)):
         wrong = [a for i, a in enumerate(result) if not 0 <= a < count or a in result[:i]]
         got = f"{_checks.shown(wrong[0])} among them" if wrong else f"{len(result)}"
@@ -210,67 +228,80 @@ def _order(axes: Iterable[SupportsIndex], count: int) -> tuple[int, ...]:
     return result
 
 
-def _points(
-    coordinates: Iterable[npt.ArrayLike], sides: tuple[int, ...], prepared: Sequence[Source]
+def _as_coordinates(
+    coordinates: Iterable[npt.ArrayLike], lengths: tuple[int, ...], sources: Sequence[Source]
 ) -> list[Array]:
     """An array for each axis of a grid, with a coordinate for each point there."""
-    given = _several("coordinates", coordinates, "arrays")
-    if len(given) != len(sides):
+    given = _as_list("coordinates", coordinates, "arrays")
+    if len(given) != len(lengths):
         raise ValueError(
-            f"coordinates must be {len(sides)}, one array for each axis, got {len(given)}"
+            f"coordinates must be {len(lengths)}, one array for each axis, got {len(given)}"
         )
-    result = []
-    for axis, (values, side, source) in enumerate(zip(given, sides, prepared, strict=True)):
-        where = _arrays.positions(values, source.encoder.limit, f"coordinates[{axis}]")
-        if where.shape != (side,):
+    limits = [source.plan.max_position for source in sources]
+    names = [f"coordinates[{axis}]" for axis in range(len(given))]
+    # All are converted before any is checked: an object's conversion may change an array.
+    arrays = [_as_numbers(*each) for each in zip(names, given, limits, strict=True)]
+    for name, array, length, limit in zip(names, arrays, lengths, limits, strict=True):
+        if array.shape != (length,):
             raise ValueError(
-                f"coordinates[{axis}] must have shape ({side},), got {_checks.shown(where.shape)}"
+                f"{name} must have shape ({length},), got {_checks.shown(array.shape)}"
             )
-        result.append(where)
-    return result
+        for block in _blocks.blocks(array.shape, _blocks.COMPUTED):
+            _arrays.as_positions(array[block], limit, name)
+    return arrays
 
 
-def _counted(
-    arrangement: _Arrangement, sides: tuple[int, ...], prepared: Sequence[Source]
-) -> list[Array]:
-    """The coordinates of an arrangement, if they can be encoded."""
-    points = [arrangement.coordinates(side) for side in sides]
-    for axis, (where, source) in enumerate(zip(points, prepared, strict=True)):
-        limit = source.encoder.limit
-        if not -limit <= where[0] <= where[-1] <= limit:
+def _as_numbers(name: str, values: npt.ArrayLike, limit: float) -> Array:
+    """The caller's own array where it is one of numbers, which may be too large to copy.
+
+    Numbers in anything else are copied and checked at once.
+    """
+    if issubclass(type(values), np.ndarray):
+        array = _arrays.plain(_arrays.as_array(name, values))
+        if array.dtype != object:
+            return array
+    return _arrays.as_positions(values, limit, name)
+
+
+def _check_coordinates(
+    arrangement: _Arrangement, lengths: tuple[int, ...], sources: Sequence[Source]
+) -> None:
+    """ValueError where the coordinates of an arrangement cannot be encoded."""
+    for axis, (length, source) in enumerate(zip(lengths, sources, strict=True)):
+        limit = source.plan.max_position
+        first, last = arrangement.coordinates(np.array([0, length - 1]), length)
+        if not -limit <= first <= last <= limit:
             raise ValueError(
-                f"shape must leave coordinates within {limit:.17g} of 0, got {where[-1]} on axis "
-                f"{axis}"
+                f"shape must leave coordinates within {limit:.17g} of 0, got {last} on axis {axis}"
             )
-    return points
 
 
-def _several(name: str, values: Iterable[Any], of: str) -> list[Any]:
-    """As a list, which ends after one more than there can be axes."""
+def _as_list(name: str, values: Iterable[Any], of: str) -> list[Any]:
+    """A sequence as a list, which ends after one more than there can be axes."""
     try:
-        return list(itertools.islice(values, _MOST_AXES + 1))
+        return list(itertools.islice(values, _MAX_AXES + 1))
     except TypeError:
         raise TypeError(f"{name} must be a sequence of {of}, got {type(values).__name__}") from None
 
 
-def _arrangement(preset: str, sides: tuple[int, ...]) -> _Arrangement:
+def _arrangement(preset: str, lengths: tuple[int, ...]) -> _Arrangement:
     found = _PRESETS[_checks.choice("preset", preset, tuple(_PRESETS))]
-    if found.axes and len(found.axes) != len(sides):
+    if found.axes and len(found.axes) != len(lengths):
         raise ValueError(
-            f"shape must have {len(found.axes)} axes for the preset {preset}, got {len(sides)}"
+            f"shape must have {len(found.axes)} axes for the preset {preset}, got {len(lengths)}"
         )
     return found
 
 
-def _axes(
-    d_model: int, arrangement: _Arrangement, count: int, parts: int, convention: dict[str, Any]
+def _sources(
+    d_model: int, arrangement: _Arrangement, count: int, together: bool, convention: dict[str, Any]
 ) -> list[Source]:
-    """The encoding of each axis.
+    """The encodings of each axis, for keywords that are converted.
 
-    What depends on how `d_model` is shared is checked here, as it is what the caller knows.
+    How `d_model` is shared is checked here, where the width that the caller gave is known.
     """
     odd = convention.get("odd", "error")
-    widths = _widths(d_model, arrangement, count, odd=parts == 1 and odd != "error")
+    widths = _widths(d_model, arrangement, count, odd=together and odd != "error")
     if odd == "zero" and min(widths) < 2:
         raise ValueError(
             f"d_model must leave 2 columns or more to each axis where odd='zero', got {d_model}"
@@ -283,7 +314,7 @@ def _axes(
                     f"frequencies must be {columns // 2}, half of the {columns} columns that an "
                     f"axis has of d_model = {d_model}, got {found}"
                 )
-    return [prepared(grid_encoding, columns, convention) for columns in widths]
+    return [source_of(columns, convention) for columns in widths]
 
 
 def _widths(d_model: int, arrangement: _Arrangement, count: int, odd: bool) -> list[int]:
@@ -300,13 +331,87 @@ def _widths(d_model: int, arrangement: _Arrangement, count: int, odd: bool) -> l
     return [d_model // sum(shares) * share for share in shares]
 
 
-def _place(grid: Array, encoded: Sequence[Array], order: Sequence[int], parts: int) -> None:
-    """Spread the rows of each axis over the others, in as many parts, side by side."""
+def _columns(
+    widths: Sequence[int], order: Sequence[int], together: bool, d_model: int
+) -> list[_Columns]:
+    """Where the columns of each axis's encodings stand in a grid of so many columns."""
+    result = []
     first = 0
-    for part in range(parts):
+    for part in (0,) if together else (0, 1):  # sines and cosines, or sines and then cosines
         for axis in order:
-            size = encoded[axis].shape[1] // parts
-            columns = grid[..., first : first + size]  # fewer, or none, where they are cut
-            rows = encoded[axis][:, part * size :][:, : columns.shape[-1]]
-            columns[...] = np.expand_dims(rows, tuple(range(1, len(encoded) - axis)))
+            size = widths[axis] if together else widths[axis] // 2
+            kept = min(size, d_model - first)  # less where the arrangement cuts
+            if kept > 0:
+                of = slice(part * size, part * size + kept)
+                result.append(_Columns(axis, of, slice(first, first + kept)))
             first += size
+    return result
+
+
+def _counted(arrangement: _Arrangement, length: int) -> Callable[[slice], Array]:
+    """The coordinates of an arrangement, for a range of points on an axis."""
+    return lambda some: arrangement.coordinates(np.arange(some.start, some.stop), length)
+
+
+def _given(array: Array, out: Array) -> Callable[[slice], Array]:
+    """The coordinates that a caller gave, for a range of points on an axis."""
+    own = array.copy() if np.may_share_memory(array, out) else array
+    return lambda some: own[some]
+
+
+def _write(
+    grid: Array,
+    sources: Sequence[Source],
+    coordinates_of: Sequence[Callable[[slice], Array]],
+    columns: Sequence[_Columns],
+) -> None:
+    """Fill ``grid`` (..., d_model), tile by tile.
+
+    A tile is as long on each axis as there is room for encodings of that axis, which are then copied
+    to all points of the tile. A single axis needs no copies.
+    """
+    shape = grid.shape[:-1]
+    steps = [
+        _rows_at_once(source, length, len(shape), grid.itemsize)
+        for source, length in zip(sources, shape, strict=True)
+    ]
+    if len(shape) == 1 and grid.shape[-1] == sources[0].width:
+        for (some,) in _blocks.tiles(shape, steps):
+            sources[0].encode(coordinates_of[0](some), None, grid[some], 1)
+        return
+    encoded = [
+        _arrays.empty((step, source.width), grid.dtype)
+        for step, source in zip(steps, sources, strict=True)
+    ]
+    held = [slice(0)] * len(shape)
+    for tile in _blocks.tiles(shape, steps):
+        for axis, some in enumerate(tile):
+            if some != held[axis]:
+                rows = encoded[axis][: some.stop - some.start]
+                sources[axis].encode(coordinates_of[axis](some), None, rows, 1)
+                held[axis] = some
+        _copy(grid[tile], encoded, columns)
+
+
+def _rows_at_once(source: Source, length: int, axes: int, itemsize: int) -> int:
+    """How many rows of an axis of so many points are encoded at once, in a grid of so many axes."""
+    row_bytes = source.width * itemsize + _COORDINATE
+    return max(1, min(length, _ENCODED // (axes * row_bytes)))
+
+
+def _copy(points: Array, encoded: Sequence[Array], columns: Sequence[_Columns]) -> None:
+    """Copy the rows of each axis to all points of a tile (..., d_model)."""
+    shape = points.shape[:-1]
+    copies = []
+    for axis, of, to in columns:
+        rows = encoded[axis][: shape[axis], of]
+        others = [1] * (len(shape) - 1 - axis)
+        copies.append((points[..., to], axis, rows.reshape(len(rows), *others, -1)))
+    for block in _blocks.blocks(shape, _blocks.COPIED // points.shape[-1]):
+        for target, axis, rows in copies:
+            target[block] = rows[block[axis]]
+
+
+def _write_zeros(rows: Array) -> None:
+    for block in _blocks.blocks(rows.shape, _blocks.COPIED):
+        rows[block] = 0

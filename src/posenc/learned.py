@@ -1,4 +1,4 @@
-"""Learned absolute positions: `Learned`, over the same pass as the encodings that are computed."""
+"""Learned absolute positions: `Learned`, added in the same pass as computed encodings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,65 +7,57 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _checks, _fused_add
+from . import _arrays, _backend, _checks, _formats, _fused_add
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
-class _Source(_fused_add.Source):
-    """The rows of a learned table."""
+class _Source:
+    """The rows of a learned table: a `_fused_add.Source`."""
 
-    rows: Array
+    def __init__(self, table: Array) -> None:
+        self.table = table
 
     @property
-    def width(self) -> int:  # type: ignore[override]
-        return int(self.rows.shape[1])
+    def width(self) -> int:
+        return int(self.table.shape[1])
 
-    def given(self, positions: npt.ArrayLike) -> Array:
-        return _arrays.indices("positions", positions)
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.table.dtype
+
+    @property
+    def kernel(self) -> Callable[..., None]:
+        return _backend.kernels.gather_add
+
+    @property
+    def operand(self) -> Array:
+        return _formats.kernel_bits(self.table)
+
+    def as_positions(self, positions: npt.ArrayLike) -> Array:
+        return _arrays.as_indices("positions", positions)
 
     def resolve(
         self, start: int, positions: Array | None, rows: tuple[int, ...], of: str
     ) -> tuple[float, Array | None]:
-        count, length = len(self.rows), rows[-1]
+        count, length = len(self.table), rows[-1]
         if positions is not None:
-            where = _arrays.within("positions", positions, count, "learned positions")
-        elif length > count:
+            where = _arrays.check_indices("positions", positions, count, "learned positions")
+            return 0.0, _arrays.check_broadcast("positions", where, rows)
+        if length > count:
             raise IndexError(
                 f"{of} must have at most {count} rows, the number of learned positions, "
                 f"got {length}"
             )
-        elif not 0 <= start <= count - length:
+        if not 0 <= start <= count - length:
             raise IndexError(
                 f"start must leave all {length} positions at least 0 and below {count}, the "
                 f"number of learned positions, got {_checks.shown(start)}"
             )
-        else:
-            where = np.arange(start, start + length, dtype=np.int64)
-        return 0.0, _arrays.spread("positions", where, rows)
-
-    def add(
-        self,
-        out: Array,
-        x: Array,
-        ids: Array | None,
-        start: float,
-        positions: Array | None,
-        mask: Array | None,
-        stream: bool,
-        scale: float,
-    ) -> None:
-        assert positions is not None  # of `resolve`
-        table = _arrays.plain_halves(self.rows)
-        _backend.kernels.add_rows(out, x, ids, positions, mask, table, stream, scale)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.rows.dtype
+        return float(start), None
 
     def gathered(self) -> dict[str, Array]:
-        return {"the learned positions": self.rows}
+        return {"the learned positions": self.table}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,17 +97,17 @@ class Learned:
     _source: _Source = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        weight = _arrays.embeddings("weight", _arrays.as_array("weight", self.weight))
+        weight = _arrays.as_table("weight", _arrays.as_array("weight", self.weight))
         if not _arrays.kernel_ready(weight):
             weight = np.array(weight, weight.dtype.newbyteorder("="), order="C")
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "d_model", weight.shape[1])
-        # Of the same memory, a view of which nobody else can change the shape.
+        # A view of the same memory, whose shape the caller's code cannot change.
         object.__setattr__(self, "_source", _Source(_arrays.plain(weight)))
 
     def __reduce__(self) -> tuple[Callable[[Array], "Learned"], tuple[Array]]:
-        # Through the checks: memory that comes from elsewhere need not be aligned.
-        return type(self), (self._source.rows,)
+        # Through the checks: the memory of an unpickled array need not be aligned.
+        return type(self), (self._source.table,)
 
     def __setstate__(self, state: object) -> None:
         raise TypeError("Learned takes no state: it is unpickled by its table")

@@ -170,7 +170,7 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
     begins[..., :1] = True
     np.not_equal(ids[..., 1:], ids[..., :-1], out=begins[..., 1:])
     out = _arrays.empty(ids.shape, _INT64, "segments")
-    _backend.kernels.segments(out, begins)
+    _backend.kernels.count_segments(out, begins)
     return out
 
 
@@ -206,7 +206,7 @@ def from_mask(mask: npt.ArrayLike) -> Positions:
     array([[0, 0, 0, 1, 2],
            [0, 1, 2, 3, 0]])
     """
-    keep = _sequences("mask", _arrays.switches("mask", mask))
+    keep = _sequences("mask", _arrays.as_bool_mask("mask", mask))
     return _counted("mask", keep, -1, 0)
 
 
@@ -377,13 +377,13 @@ def _offsets(row: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 def _in_documents(lengths: npt.NDArray[np.int64], total: int) -> Positions:
     out = _arrays.empty((total,), _INT64)
-    _backend.kernels.runs(out, lengths)
+    _backend.kernels.count_within(out, lengths)
     return out
 
 
 def _counted(name: str, keep: npt.NDArray[np.bool_], base: int, pad: int) -> Positions:
     out = _arrays.empty(keep.shape, _INT64, name)
-    _backend.kernels.counts(out, keep, base, pad)
+    _backend.kernels.count_kept(out, keep, base, pad)
     return out
 
 

@@ -69,10 +69,10 @@ def relative_encoding(
     """
     tokens = _checks.integer("length", length, least=0)
     source = prepared(relative_encoding, d_model, convention)
-    _arrays.start(0, tokens, source.encoder.limit)
+    _arrays.check_start(0, tokens, source.plan.max_position)
     shape = (max(2 * tokens - 1, 0), source.width)
     _arrays.addressable("length", shape, np.dtype(np.float64))
     threads = _pieces.count(workers)
     out, plain = _arrays.result(out, shape, dtype)
-    source.fill(plain[::-1], min(1 - tokens, 0), threads)
+    source.write(plain[::-1], float(min(1 - tokens, 0)), None, threads)
     return out

@@ -1,62 +1,76 @@
-"""Rotary position embeddings: `Rotary`, which turns pairs of columns of queries and keys."""
+"""Rotary position embeddings: `Rotary`, which rotates pairs of columns of queries and keys."""
 
 import functools
-import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _checks, _frequencies, _pieces, _recent, _rope_config
-from ._encoder import Encoder
+from . import (
+    _arrays,
+    _backend,
+    _checks,
+    _formats,
+    _frequencies,
+    _pieces,
+    _planner,
+    _recent,
+    _rope_config,
+)
+from ._plan import Plan
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Pairs = npt.NDArray[np.int64]
 Layout = Literal["half", "interleaved"]
 
-# Bytes of a tile of sines and cosines, which turns every item of a batch while it is in cache.
-_TILE = 1 << 18
-# Axes of positions that there may be.
+# The most axes that positions may have.
 _MOST_AXES = 64
-# Rows over one anchor, which a tile should not part.
-_ROWS = 64
 
 _DEFAULT_BASE = 10000.0
 
-# The arrays of frequencies that instances have of their base, by identity: `dataclasses.replace`
-# hands them on beside the base, which then stands for them.
+# The arrays of frequencies that the attribute returned for a base, by identity: `dataclasses.replace`
+# passes one of them together with the base, which then decides.
 _of_bases: "weakref.WeakValueDictionary[int, Floats]" = weakref.WeakValueDictionary()
 
 
-class _Plan(NamedTuple):
-    """What a call needs of an instance, which it reads once at its start.
+class RotaryPlan(NamedTuple):
+    """What a call needs of an instance, which it reads once, at its start.
 
     Attributes
     ----------
     dim : int
-    paired : bool
-        Whether the columns of a pair stand beside each other.
-    encoder : Encoder
-        Rows of all pairs at one position.
-    parts : tuple
-        For each axis of positions the pairs that it turns, and the encoder of their rows.
+    interleaved : bool
+        Whether the two columns of a pair are adjacent.
+    plan : Plan
+        That of all pairs at one position.
+    axis_plans : tuple
+        For each axis of positions the numbers of the pairs that it rotates, and their plan.
     """
 
     dim: int
-    paired: bool
-    encoder: Encoder
-    parts: tuple[tuple[Array, Encoder], ...]
+    interleaved: bool
+    plan: Plan
+    axis_plans: tuple[tuple[Pairs, Plan], ...]
 
     @property
     def nbytes(self) -> int:
-        return self.encoder.nbytes + sum(encoder.nbytes for _, encoder in self.parts)
+        return self.plan.nbytes + sum(plan.nbytes for _, plan in self.axis_plans)
+
+
+class _Angles(NamedTuple):
+    """The angles of a call's rows: the kernels' arguments `start`, `positions` and `plans`."""
+
+    start: float
+    positions: tuple[Floats, ...]
+    plans: tuple[tuple[Pairs | None, Plan], ...]
 
 
 class _Frequencies:
-    """The attribute `Rotary.frequencies`: of a base they are computed when they are asked for."""
+    """The attribute `Rotary.frequencies`, which for a base are computed when they are asked for."""
 
     def __get__(self, rotary: "Rotary | None", owner: object = None) -> Any:
         if rotary is None:
@@ -64,17 +78,17 @@ class _Frequencies:
         if rotary._given is not None:
             return _read_only(rotary._given)
         assert rotary.base is not None
-        result = _read_only(_frequencies.radians(rotary.base, rotary._plan.dim // 2))
+        result = _read_only(_frequencies.angular_frequencies(rotary.base, rotary._plan.dim // 2))
         _of_bases[id(result)] = result
         return result
 
     def __set__(self, rotary: "Rotary", value: Any) -> None:
-        # as the field's default is this descriptor
+        # The field's default is this descriptor itself.
         object.__setattr__(rotary, "_given", None if value is self else value)
 
 
 def _is_of_a_base(frequencies: object) -> bool:
-    """Whether this is the attribute of an instance made of a base, as `dataclasses.replace` has it."""
+    """Whether the attribute of an instance with a base returned it: see `dataclasses.replace`."""
     return _of_bases.get(id(frequencies)) is frequencies
 
 
@@ -82,7 +96,7 @@ def _is_of_a_base(frequencies: object) -> bool:
 class Rotary:
     """Rotary position embeddings of one width, prepared for hot loops.
 
-    At position p, pair i of the first `dim` columns turns by the angle ``p * base^(-2i/dim)``, as in
+    At position p, pair i of the first `dim` columns is rotated by the angle ``p * base^(-2i/dim)``, as in
     section 3.4.2 of Su et al., "RoFormer" (arXiv:2104.09864): ``(a, b)`` becomes
     ``(a * cos - b * sin, b * cos + a * sin)``.
 
@@ -92,7 +106,7 @@ class Rotary:
     Parameters
     ----------
     dim : int
-        Number of columns that turn: even, 2 to 65536.
+        Number of columns that are rotated: even, 2 to 65536.
     base : float, optional
         Finite and positive, as in `posenc.Sinusoidal`: 10000.0 unless `frequencies` are given. As an
         attribute it is None where they are.
@@ -103,10 +117,10 @@ class Rotary:
     frequencies : array_like of int or float, shape (dim / 2,), optional
         Angular frequencies instead of those of a base, taken as exact. As an attribute they are
         always there: an array of float64 that is read-only, of a base the nearest doubles.
-    attention : float, default 1.0
-        Factor on sines and cosines, finite and positive: YaRN's magnitude.
+    attention_factor : float, default 1.0
+        Factor on sines and cosines, finite and positive: YaRN's ``attention_factor``.
     axes : array_like of int, shape (dim / 2,), optional
-        Which of several positions turns each pair, counted from 0: time, height and width in
+        Which of several positions rotates each pair, counted from 0: time, height and width in
         multimodal models. Then `positions` have an axis for them in front.
 
     Raises
@@ -138,12 +152,12 @@ class Rotary:
     base: float | None = field(default=None, kw_only=True)
     layout: Layout = field(default="half", kw_only=True)
     frequencies: Any = field(default=_Frequencies(), kw_only=True, compare=False)
-    attention: float = field(default=1.0, kw_only=True)
+    attention_factor: float = field(default=1.0, kw_only=True)
     axes: Any = field(default=None, kw_only=True)
 
-    # The frequencies that were given, which compare and pickle in place of the attribute.
+    # The given frequencies: equality, hash and pickle use these in place of the attribute.
     _given: tuple[float, ...] | None = field(init=False)
-    _plan: _Plan = field(init=False, compare=False)
+    _plan: RotaryPlan = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         frequencies: Any = self._given
@@ -153,47 +167,46 @@ class Rotary:
         base = None if self.base is None else _checks.finite("base", self.base, positive=True)
         if frequencies is None or (base is not None and _is_of_a_base(frequencies)):
             base, given = _DEFAULT_BASE if base is None else base, None
-        elif base not in (None, _DEFAULT_BASE):  # of which the default is what `replace` hands on
+        elif base not in (None, _DEFAULT_BASE):  # `replace` may pass the default
             raise ValueError(f"base must be None where frequencies are given, got {base}")
         else:
             base = None
-            given = _arrays.vector("frequencies", frequencies)
+            given = _arrays.as_vector("frequencies", frequencies)
             if len(given) != dim // 2:
                 raise ValueError(f"frequencies must have shape ({dim // 2},), got ({len(given)},)")
         checked = {
             "dim": dim,
             "base": base,
             "layout": _checks.choice("layout", self.layout, get_args(Layout)),
-            "attention": _checks.finite("attention", self.attention, positive=True),
+            "attention_factor": _checks.finite(
+                "attention_factor", self.attention_factor, positive=True
+            ),
             "axes": None if self.axes is None else _pairs_axes(self.axes, dim // 2),
             "_given": given,
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        key = (_Plan, *(getattr(self, each.name) for each in fields(self) if each.compare))
+        key = (RotaryPlan, *(getattr(self, each.name) for each in fields(self) if each.compare))
         object.__setattr__(self, "_plan", _recent.get(key, self._prepare))
 
-    def _prepare(self) -> _Plan:
+    def _prepare(self) -> RotaryPlan:
         if self._given is not None:
-            schedule = _frequencies.explicit(self._given)
+            frequencies = _frequencies.explicit(self._given)
         else:
             assert self.base is not None
-            schedule = _frequencies.geometric(self.base, self.dim // 2)
-        parts = []
+            frequencies = _frequencies.geometric(self.base, self.dim // 2)
+        plan = _planner.make_plan(frequencies, False, amplitude=self.attention_factor)
+        axis_plans = []
         for axis in range(max(self.axes) + 1) if self.axes else ():
-            pairs = np.flatnonzero(np.equal(self.axes, axis))
-            parts.append((pairs, self._encoder(_frequencies.part(schedule, pairs))))
-        paired = self.layout == "interleaved"
-        return _Plan(self.dim, paired, self._encoder(schedule), tuple(parts))
-
-    def _encoder(self, schedule: _frequencies.Schedule) -> Encoder:
-        return _frequencies.written(schedule, paired=False, amplitude=self.attention)
+            pairs = np.flatnonzero(np.equal(self.axes, axis)).astype(np.int64)
+            axis_plans.append((pairs, _planner.select(plan, pairs)))
+        return RotaryPlan(self.dim, self.layout == "interleaved", plan, tuple(axis_plans))
 
     def __repr__(self) -> str:
         shown: dict[str, Any] = {"frequencies": self._given} if self._given else {}
         if self.base not in (None, _DEFAULT_BASE):
             shown["base"] = self.base
-        for name in ("layout", "attention", "axes"):
+        for name in ("layout", "attention_factor", "axes"):
             value = getattr(self, name)
             if value != self.__dataclass_fields__[name].default:
                 shown[name] = value
@@ -201,14 +214,14 @@ class Rotary:
         return f"Rotary(dim={self.dim}{keywords})"
 
     def __reduce__(self) -> tuple[Callable[[], "Rotary"], tuple[()]]:
-        # Without what is prepared: it is made anew where the instance is unpickled.
+        # Without the plan, which is made again where the instance is unpickled.
         make = functools.partial(
             type(self),
             self.dim,
             base=self.base,
             layout=self.layout,
             frequencies=self._given,
-            attention=self.attention,
+            attention_factor=self.attention_factor,
             axes=self.axes,
         )
         return make, ()
@@ -240,9 +253,9 @@ class Rotary:
             The whole of a ``config.json``; or ``config.rope_parameters``, best with the
             ``model_type``: ``{**config.rope_parameters, "model_type": ...}``. Of a model of several
             parts ``text_config`` is read. ``rope_type`` is one of default, linear, dynamic, yarn,
-            longrope (also called su), llama3, proportional and axial. A ``rope_scaling`` stands
-            above ``rope_parameters``, but for the theta, the partial factor and the sections, in
-            which both must agree. Values that are null say nothing.
+            longrope (also called su), llama3, proportional and axial. A ``rope_scaling`` overrides
+            ``rope_parameters``, except for the theta, the partial factor and the sections, in which
+            both must agree. Values that are null count as missing.
         layer_type : str, optional
             Which layers, where these have parameters of their own: ``"full_attention"``.
         head_dim, max_position_embeddings, rope_theta : number, optional
@@ -268,10 +281,9 @@ class Rotary:
             If `config` is no mapping, or a value of it has the wrong type.
         ValueError
             If ``rope_type`` is unknown, keys are missing, contradict one another or are out of
-            their bounds, or the model turns as no `Rotary` does. So it is for a key that is not
-            understood: any in the rope parameters, and beside them those with rope, mrope, rotary,
-            theta, yarn or ntk for a word. ``attn_factor`` is one, as libraries differ on it. The
-            key is named.
+            their bounds, or no `Rotary` rotates as the model does. Keys that are not understood are
+            refused too, by name: any in the rope parameters, and elsewhere those with rope, mrope,
+            rotary, theta, yarn or ntk as a word. ``attn_factor`` is one, as libraries differ on it.
 
         Examples
         --------
@@ -295,7 +307,7 @@ class Rotary:
             base=rope.base,
             layout=rope.layout if layout is None else layout,
             frequencies=rope.frequencies,
-            attention=rope.attention,
+            attention_factor=rope.attention_factor,
             axes=rope.axes,
         )
 
@@ -326,7 +338,7 @@ class Rotary:
         Returns
         -------
         cos, sin : ndarray of `dtype`, shape (length, dim) or (..., dim)
-            Times `attention`: made in float64 and rounded once. `out`, or fresh arrays.
+            Times `attention_factor`: computed in float64 and rounded once. `out`, or fresh arrays.
 
         Raises
         ------
@@ -338,49 +350,39 @@ class Rotary:
             in place. Nothing has been written then.
         """
         plan = self._plan
-        wanted = None if dtype is None else _arrays.float_dtype(dtype)
+        wanted = None if dtype is None else _formats.float_dtype(dtype)
         count = None if length is None else _checks.integer("length", length, least=0)
         if count is None and positions is None:
             raise TypeError("length must be an integer where no positions are given, got None")
         pair = None if out is None else _pair(out)
-        first, where = _positions(plan, start, positions)
+        first, at = _converted(plan, start, positions)
         # No code but ours and NumPy's from here on.
-        if where is None:
-            assert count is not None
-            begin, at, shape = _arrays.start(first, count, plan.encoder.limit), [], (count,)
+        angles = _angles(plan, first, at, count)
+        if angles.positions:
+            shape = angles.positions[0].shape
         else:
-            at = _of_axes(plan, where)
-            begin, shape = 0.0, at[0].shape
-            if count is not None and shape[-1:] != (count,):
-                raise ValueError(
-                    f"length must be that of positions, got {_checks.shown(count)} for shape "
-                    f"{_checks.shown(shape)}"
-                )
-        of = "length" if where is None else "positions"
+            assert count is not None
+            shape = (count,)
+        if count is not None and shape[-1:] != (count,):
+            raise ValueError(
+                f"length must be that of positions, got {_checks.shown(count)} for shape "
+                f"{_checks.shown(shape)}"
+            )
         if pair is None:
             wanted = wanted or np.dtype(np.float64)
             size = (*shape, plan.dim)
+            of = "length" if at is None else "positions"
             pair = _arrays.empty(size, wanted, of), _arrays.empty(size, wanted, of)
         plain = _outputs(pair, (*shape, plan.dim), wanted)
         if not shape:
             plain = [array[np.newaxis] for array in plain]
-            at = [array[np.newaxis] for array in at]
-        plain = [_arrays.plain_halves(array) for array in plain]
-        batches: list[Any] = _arrays.batches(max(len(shape) - 1, 0), *plain, *at)
-
-        def work(batch: int, items: slice, rows: slice) -> None:
-            cos, sin, *own = (array[items, rows] for array in batches[batch])
-            if len(own) < 2:  # without positions, those of all axes are the same
-                _backend.kernels.tables(
-                    cos, sin, begin + rows.start, own[0] if own else None, plan.encoder, plan.paired
-                )
-            else:
-                _tables_of_axes(plan, cos, sin, own)
-
-        if plain[0].size:
-            items, rows, width = batches[0][0].shape
-            bytes_of_row = 2 * width * plain[0].itemsize
-            _pieces.run_views(work, (len(batches), items, rows), bytes_of_row, 1)
+            angles = angles._replace(positions=tuple(each[np.newaxis] for each in angles.positions))
+        cosines, sines = (_formats.kernel_bits(array) for array in plain)
+        kernel = functools.partial(
+            _backend.kernels.tables, cosines, sines, *angles, plan.interleaved
+        )
+        rows, row_bytes = _arrays.rows_of(cosines)
+        _pieces.run(kernel, rows, 2 * row_bytes, 1)
         return pair
 
     def rotate(
@@ -393,7 +395,7 @@ class Rotary:
         inverse: bool = False,
         workers: SupportsIndex = 1,
     ) -> Array:
-        """Queries or keys with their first `dim` columns turned, in one pass over memory.
+        """Queries or keys with their first `dim` columns rotated, in one pass over memory.
 
         Parameters
         ----------
@@ -409,7 +411,7 @@ class Rotary:
         out : ndarray, shape and dtype of `x`, optional
             Where to put the result, on the terms of `posenc.fill`; ``out=x`` works in place.
         inverse : bool, default False
-            Turn back. `attention` is not undone, but comes on top once more.
+            Rotate back. `attention_factor` is not undone, but multiplies once more.
         workers : int, default 1
             Number of threads, as in `posenc.add`.
 
@@ -432,51 +434,36 @@ class Rotary:
         """
         plan = self._plan
         given = _arrays.as_array("x", x)
-        first, where = _positions(plan, start, positions)
+        first, at = _converted(plan, start, positions)
         inverse = _checks.boolean("inverse", inverse)
         threads = _pieces.count(workers)
         # No code but ours and NumPy's from here on.
-        x = _arrays.addend(given)
+        x = _arrays.as_embeddings(given)
         if x.shape[-1] < plan.dim:
             raise ValueError(
                 f"x must have last axis {plan.dim} or more, got shape {_checks.shown(x.shape)}"
             )
-        begin, at = 0.0, []
-        if where is None:
-            begin = _arrays.start(first, x.shape[-2], plan.encoder.limit, "x")
-        else:
-            _check_rows(plan, x.shape[:-1], where)
-            at = _of_axes(plan, where)
-        spread = [_arrays.spread("positions", each, x.shape[:-1]) for each in at]
-        out, plain, x = _arrays.beside(x, out)
-        if not plain.size:
-            return out
-        plain, x = _arrays.plain_halves(plain), _arrays.plain_halves(x)
-        dtype = _arrays.working(plain.dtype)
-        batches, each = _batches(plain, x, at, spread)
-        stream = _arrays.streams(plain)
-
-        def work(batch: int, items: slice, rows: slice) -> None:
-            to, source, *whole = batches[batch]
-            own = [every[items, rows] for every in whole]
-            count, first = items.stop - items.start, items.start
-            for some, piece, tile in _tiles(plan, count, rows, dtype, begin, own):
-                if inverse:
-                    sines = tile[..., : plan.dim // 2]
-                    np.negative(sines, out=sines)
-                served = slice(each * (first + some.start), each * (first + some.stop))
-                _backend.kernels.turn_pairs(
-                    to[served, piece], source[served, piece], tile, plan.paired, stream
-                )
-
-        items, length, width = batches[0][0].shape
-        shape = len(batches), items // each, length
-        _pieces.run_views(work, shape, each * width * plain.itemsize, threads)
+        if at is not None:
+            _check_rows(plan, x.shape[:-1], at)
+        angles = _angles(plan, first, at, x.shape[-2], "x")
+        for each in angles.positions:
+            _arrays.check_broadcast("positions", each, x.shape[:-1])
+        out, plain, x = _arrays.prepare_out_and_x(x, out)
+        kernel = functools.partial(
+            _backend.kernels.rotate,
+            _formats.kernel_bits(plain),
+            _formats.kernel_bits(x),
+            *angles,
+            plan.interleaved,
+            inverse,
+            _arrays.use_streaming_stores(plain),
+        )
+        _pieces.run(kernel, *_arrays.rows_of(plain), threads)
         return out
 
 
-def _positions(
-    plan: _Plan, start: SupportsIndex, positions: npt.ArrayLike | None
+def _converted(
+    plan: RotaryPlan, start: SupportsIndex, positions: npt.ArrayLike | None
 ) -> tuple[int, Floats | None]:
     """The start and the positions, as a number and an array of our own: never both."""
     first = _checks.integer("start", start)
@@ -484,34 +471,49 @@ def _positions(
         return first, None
     if first:
         raise ValueError(f"start must be 0 where positions are given, got {_checks.shown(first)}")
-    where = _arrays.positions(positions, plan.encoder.limit)
+    where = _arrays.as_positions(positions, plan.plan.max_position)
     _arrays.few_axes("positions", where)
     return first, where
 
 
-def _of_axes(plan: _Plan, positions: Floats) -> list[Floats]:
-    """The positions of each axis."""
-    if not plan.parts:
-        return [positions]
-    count = len(plan.parts)
+def _angles(
+    plan: RotaryPlan,
+    start: int,
+    positions: Floats | None,
+    length: int | None,
+    of: str | None = None,
+) -> _Angles:
+    """The arguments of a kernel for `length` rows, those of the argument `of`, or for positions."""
+    if positions is None:
+        assert length is not None
+        begin = _arrays.check_start(start, length, plan.plan.max_position, of)
+        return _Angles(begin, (), ((None, plan.plan),))
+    if not plan.axis_plans:
+        return _Angles(0.0, (positions,), ((None, plan.plan),))
+    _check_axes(plan, positions)
+    return _Angles(0.0, tuple(positions), plan.axis_plans)
+
+
+def _check_axes(plan: RotaryPlan, positions: Floats) -> None:
+    """ValueError unless the positions have a row for each of the axes."""
+    count = len(plan.axis_plans)
     if not positions.ndim or len(positions) != count:
-        more = positions.ndim and len(positions) == count + 1
+        text_first = positions.ndim and len(positions) == count + 1
         raise ValueError(
             f"positions must have shape ({count}, ...), a row for each of the axes, got shape "
             f"{_checks.shown(positions.shape)}"
             + "; of ids whose first row is that of text, positions[1:]"
-            * bool(more)
+            * bool(text_first)
         )
-    return list(positions)
 
 
-def _check_rows(plan: _Plan, rows: tuple[int, ...], positions: Floats) -> None:
+def _check_rows(plan: RotaryPlan, rows: tuple[int, ...], positions: Floats) -> None:
     """ValueError unless the positions have an axis for each of x but the last, or one for all.
 
     With axes of positions, one more in front of all of these: ids of (batch, length) are never
     taken for (axes, length).
     """
-    if plan.parts:
+    if plan.axis_plans:
         fits, wanted = positions.ndim == len(rows) + 1, f"{len(rows) + 1}, that of the axes first"
     else:
         fits, wanted = positions.ndim in (1, len(rows)), f"one, or {len(rows)}"
@@ -542,88 +544,9 @@ def _outputs(
     return [first, second]
 
 
-def _tables_of_axes(plan: _Plan, cos: Array, sin: Array, at: Sequence[Floats]) -> None:
-    for where, (pairs, encoder) in zip(at, plan.parts, strict=True):
-        count = pairs.size
-        if not count:
-            continue
-        cosines, sines = (_arrays.empty((*cos.shape[:2], 2 * count), cos.dtype) for _ in range(2))
-        _backend.kernels.tables(cosines, sines, 0.0, where, encoder, False)
-        for table, values in ((cos, cosines), (sin, sines)):
-            for column in range(2):
-                columns = 2 * pairs + column if plan.paired else pairs + column * plan.dim // 2
-                table[..., columns] = values[..., :count]
-
-
-def _tiles(
-    plan: _Plan,
-    count: int,
-    rows: slice,
-    dtype: np.dtype[Any],
-    start: float,
-    at: Sequence[Floats],
-) -> Iterator[tuple[slice, slice, Array]]:
-    """Some of `count` items, some of `rows`, and the sines and cosines of their positions.
-
-    Where all items have the same positions it is one for all of them.
-    """
-    shared = count == 1 or all(each.strides[0] == 0 for each in at)
-    row_bytes = plan.dim * dtype.itemsize
-    step = max(_TILE // row_bytes // _ROWS * _ROWS, _ROWS)
-    length = rows.stop - rows.start
-    together = count if shared else max(_TILE // (min(step, length) * row_bytes), 1)
-    for piece in _pieces.slices(length, step):
-        for items in _pieces.slices(count, together):
-            some = slice(1) if shared else items
-            of_rows = [each[some, piece] for each in at]
-            size = (1 if shared else items.stop - items.start, piece.stop - piece.start)
-            first = rows.start + piece.start
-            tile = _rows(plan, size, dtype, start + first, of_rows)
-            yield items, slice(first, rows.start + piece.stop), tile
-
-
-def _rows(
-    plan: _Plan, shape: tuple[int, int], dtype: np.dtype[Any], start: float, at: Sequence[Floats]
-) -> Array:
-    """Sines and then cosines of the pairs, times `attention`, rounded once."""
-    rows = _arrays.empty((*shape, plan.dim), dtype)
-    if len(at) < 2:  # without positions, those of all axes are the same
-        _fill(rows, start, at[0] if at else None, plan.encoder)
-    else:
-        for where, (pairs, encoder) in zip(at, plan.parts, strict=True):
-            if pairs.size:
-                part = _arrays.empty((*shape, 2 * pairs.size), dtype)
-                _fill(part, start, where, encoder)
-                rows[..., pairs] = part[..., : pairs.size]
-                rows[..., plan.dim // 2 + pairs] = part[..., pairs.size :]
-    return rows
-
-
 def _read_only(values: npt.ArrayLike) -> Floats:
     """An array that nobody can change."""
     return np.frombuffer(np.asarray(values, np.float64).tobytes())
-
-
-def _fill(rows: Array, start: float, at: Floats | None, encoder: Encoder) -> None:
-    _backend.kernels.fill(_arrays.plain_halves(rows), start, at, encoder, False)
-
-
-def _batches(
-    out: Array, x: Array, positions: list[Floats], spread: list[Floats]
-) -> tuple[list[Any], int]:
-    """As `_arrays.batches`, and how many items in turn the same positions serve there."""
-    lead = out.ndim - 2
-    batches: list[Any] = _arrays.batches(lead, out, x, *spread)
-    whole: list[Any] = _arrays.batches(lead, out, x)
-    if len(batches) == len(whole):
-        return batches, 1
-    # Heads often share positions that differ from one sequence to the next.
-    shape = (1,) * (out.ndim - 1 - positions[0].ndim) + positions[0].shape[:-1]
-    own = next((axis for axis in range(lead, 0, -1) if shape[axis - 1] != 1), 0)
-    if shape[:own] != out.shape[:own]:
-        return batches, 1
-    merged = [each.reshape(-1, each.shape[-1]) for each in positions]
-    return [(*whole[0], *merged)], math.prod(out.shape[own:-2])
 
 
 def _pairs_axes(values: npt.ArrayLike, count: int) -> tuple[int, ...]:

@@ -9,16 +9,26 @@ from typing import Any, Literal, SupportsIndex, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _backend, _checks, _frequencies, _fused_add, _odd, _pieces, _recent
-from ._encoder import Encoder
+from . import (
+    _arrays,
+    _backend,
+    _checks,
+    _formats,
+    _frequencies,
+    _fused_add,
+    _pieces,
+    _planner,
+    _recent,
+)
+from ._plan import Plan
 
 Array = npt.NDArray[Any]
 Layout = Literal["interleaved", "split"]
 Odd = Literal["error", "trim", "ceil", "zero"]
-# What frequencies that are given stand for.
+# Keywords that say what the frequencies are, as `frequencies` does.
 _OF_FREQUENCIES = ("base", "shift", "odd", "freq_scale")
 
-# The keywords of a convention, in the order of their fields, as values of Python's own.
+# The keywords of a convention, in the order of the fields, and their conversion to Python's own types.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "base": lambda base: _checks.finite("base", base, positive=True),
     "shift": lambda shift: _checks.finite("shift", shift),
@@ -27,7 +37,7 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "layout": lambda layout: _checks.choice("layout", layout, get_args(Layout)),
     "cos_first": lambda cos_first: _checks.boolean("cos_first", cos_first),
     "amplitude": lambda by: _checks.finite("amplitude", by) + 0.0,  # -0.0 is 0.0
-    "frequencies": lambda of: None if of is None else _arrays.vector("frequencies", of),
+    "frequencies": lambda of: None if of is None else _arrays.as_vector("frequencies", of),
 }
 
 
@@ -35,47 +45,39 @@ def _converted(convention: dict[str, Any]) -> dict[str, Any]:
     return {name: _CONVERSIONS[name](value) for name, value in convention.items()}
 
 
-class Source(_fused_add.Source):
-    """The rows of a prepared convention."""
+class Source:
+    """The rows of a convention: a `_fused_add.Source`."""
 
-    def __init__(self, width: int, encoder: Encoder) -> None:
+    dtype: None = None
+
+    def __init__(self, width: int, plan: Plan) -> None:
         self.width = width
-        self.encoder = encoder
+        self.plan = plan
 
     @property
     def nbytes(self) -> int:
-        return self.encoder.nbytes
+        return self.plan.nbytes
 
     @property
-    def dtype(self) -> None:
-        return None
+    def kernel(self) -> Callable[..., None]:
+        return _backend.kernels.add
 
     @property
-    def kernels(self) -> Any:
-        return _odd if self.width % 2 else _backend.kernels
+    def operand(self) -> Plan:
+        return self.plan
 
-    def given(self, positions: npt.ArrayLike) -> Array:
-        return _arrays.positions(positions, self.encoder.limit)
+    def as_positions(self, positions: npt.ArrayLike) -> Array:
+        return _arrays.as_positions(positions, self.plan.max_position)
 
     def resolve(
         self, start: int, positions: Array | None, rows: tuple[int, ...], of: str
     ) -> tuple[float, Array | None]:
         if positions is None:
-            return _arrays.start(start, rows[-1], self.encoder.limit, of), None
-        return 0.0, _arrays.spread("positions", positions, rows)
+            return _arrays.check_start(start, rows[-1], self.plan.max_position, of), None
+        return 0.0, _arrays.check_broadcast("positions", positions, rows)
 
-    def add(
-        self,
-        out: Array,
-        x: Array,
-        ids: Array | None,
-        start: float,
-        positions: Array | None,
-        mask: Array | None,
-        stream: bool,
-        scale: float,
-    ) -> None:
-        self.kernels.add(out, x, ids, start, positions, mask, self.encoder, stream, scale)
+    def gathered(self) -> dict[str, Array]:
+        return {}
 
     def table(
         self,
@@ -85,10 +87,11 @@ class Source(_fused_add.Source):
         workers: SupportsIndex,
     ) -> Array:
         rows = _checks.integer("length", length, least=0)
-        first = _arrays.start(_checks.integer("start", start), rows, self.encoder.limit)
+        first = _checks.integer("start", start)
+        begin = _arrays.check_start(first, rows, self.plan.max_position)
         threads = _pieces.count(workers)
-        out = _arrays.empty((rows, self.width), _arrays.float_dtype(dtype))
-        self._write(out, first, None, threads)
+        out = _arrays.empty((rows, self.width), _formats.float_dtype(dtype))
+        self.write(out, begin, None, threads)
         return out
 
     def fill(self, out: Array, start: SupportsIndex, workers: SupportsIndex) -> Array:
@@ -96,12 +99,12 @@ class Source(_fused_add.Source):
         threads = _pieces.count(workers)
         # No code but ours and NumPy's from here on.
         plain = _arrays.output(out)
-        if _arrays.width("out", plain) != self.width:
+        if _arrays.last_axis("out", plain) != self.width:
             raise ValueError(
                 f"out must have last axis {self.width}, got shape {_checks.shown(plain.shape)}"
             )
-        begin = _arrays.start(first, plain.shape[-2], self.encoder.limit, "out")
-        self._write(plain, begin, None, threads)
+        begin = _arrays.check_start(first, plain.shape[-2], self.plan.max_position, "out")
+        self.write(plain, begin, None, threads)
         return out
 
     def encode(
@@ -111,33 +114,30 @@ class Source(_fused_add.Source):
         out: Array | None,
         workers: SupportsIndex,
     ) -> Array:
-        wanted = None if dtype is None else _arrays.float_dtype(dtype)
-        where = self.given(positions)
+        wanted = None if dtype is None else _formats.float_dtype(dtype)
+        where = self.as_positions(positions)
         _arrays.few_axes("positions", where)
         threads = _pieces.count(workers)
         # No code but ours and NumPy's from here on.
         out, plain = _arrays.result(out, (*where.shape, self.width), wanted, "positions")
         if not where.ndim:
             plain, where = plain[np.newaxis], where[np.newaxis]
-        self._write(plain, 0.0, where, threads)
+        self.write(plain, 0.0, where, threads)
         return out
 
-    def _write(
+    def write(
         self, out: Array, start: float, positions: npt.NDArray[np.float64] | None, workers: int
     ) -> None:
-        """``out = PE``, in pieces and over threads."""
-        if not out.size:
-            return
-        stream = _arrays.streams(out)
-        batches: list[Any] = _arrays.batches(out.ndim - 2, _arrays.plain_halves(out), positions)
-
-        def work(batch: int, items: slice, rows: slice) -> None:
-            pieces: list[Any] = [a if a is None else a[items, rows] for a in batches[batch]]
-            to, at = pieces
-            self.kernels.fill(to, start + rows.start, at, self.encoder, stream)
-
-        items, length, width = batches[0][0].shape
-        _pieces.run_views(work, (len(batches), items, length), width * out.itemsize, workers)
+        """``out = PE``, of arguments that were checked."""
+        kernel = functools.partial(
+            _backend.kernels.fill,
+            _formats.kernel_bits(out),
+            start,
+            positions,
+            self.plan,
+            _arrays.use_streaming_stores(out),
+        )
+        _pieces.run(kernel, *_arrays.rows_of(out), workers)
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,16 +146,15 @@ class Sinusoidal:
 
     ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``, as
     in section 3.5 of Vaswani et al., "Attention Is All You Need" (arXiv:1706.03762). The keywords
-    say what else its users have made of it: with D the number of pairs,
+    give the variants in use: with D the number of pairs,
 
         ``amplitude * (sin | cos)(p * freq_scale * base^(-i / (D - shift)))``
 
-    or any `frequencies`. `preset` has them by the names of frameworks.
+    or any `frequencies`. `preset` has the variants of frameworks by name.
 
-    An instance is frozen, hashable and picklable. What it prepares, 96 rows in float64, is never
-    handed out, and is shared between instances of the conventions used last. There is no longest
-    sequence: every position is computed when it is asked for, and its row has the same bits
-    whatever else is asked for.
+    An instance is frozen, hashable and picklable. It holds a plan of 96 rows in float64, which is
+    shared between instances of the conventions used last. There is no longest sequence: rows are
+    computed when a call needs them, and the row of a position has the same bits in every call.
 
     Parameters
     ----------
@@ -169,15 +168,15 @@ class Sinusoidal:
         Finite. With 1.0 the slowest frequency is ``freq_scale / base`` itself. Where D is not
         larger, all frequencies are `freq_scale`.
     odd : {'error', 'trim', 'ceil', 'zero'}, default 'error'
-        What becomes of an odd `d_model`. 'trim': its last cosine is left out, and D is d_model/2.
-        'ceil': the same, and D is the number of pairs, one more than whole. 'zero': a column of
-        zeros after the whole pairs.
+        What to do with an odd `d_model`. 'trim': the last cosine is left out, and D is d_model/2.
+        'ceil': the same, but D is the number of pairs, (d_model + 1)/2. 'zero': the last column is
+        0, and D is (d_model - 1)/2.
     freq_scale : float, default 1.0
         Finite and positive, a factor on all frequencies: ``2*pi`` for full turns.
     layout : {'interleaved', 'split'}, default 'interleaved'
         ``sin, cos, sin, cos, ...`` as in the paper, or all sines and then all cosines.
     cos_first : bool, default False
-        Whether cosines stand where the sines would.
+        Whether cosines come where the sines would.
     amplitude : float, default 1.0
         Finite, a factor on every entry, applied in float64.
     frequencies : array_like of float64, shape (d_model / 2,), optional
@@ -190,7 +189,7 @@ class Sinusoidal:
     ValueError
         If `d_model` is less than 1, more than 65536, or odd where `odd` says nothing of it, a number is
         out of its bounds, `odd` or `layout` is none of those named, or `frequencies` have another
-        shape, are not finite, or come with one of those that they stand for.
+        shape, are not finite, or come with a keyword that they replace.
 
     Examples
     --------
@@ -227,18 +226,17 @@ class Sinusoidal:
         given = {name: getattr(self, name) for name in _CONVERSIONS}
         for name, value in {"d_model": width, **_converted(given)}.items():
             object.__setattr__(self, name, value)
-        schedule = self._geometric() if self.frequencies is None else self._explicit()
+        frequencies = self._geometric() if self.frequencies is None else self._explicit()
 
         def prepare() -> Source:
-            encoder = _frequencies.written(
-                schedule(), self.layout == "interleaved", self.cos_first, self.amplitude
-            )
-            return Source(self.d_model, encoder)
+            interleaved = self.layout == "interleaved"
+            plan = _planner.make_plan(frequencies(), interleaved, self.cos_first, self.amplitude)
+            return Source(self.d_model, plan)
 
         key = _key(self.d_model, self._convention())
         object.__setattr__(self, "_source", _recent.get(key, prepare))
 
-    def _geometric(self) -> Callable[[], _frequencies.Schedule]:
+    def _geometric(self) -> Callable[[], _frequencies.QuarterTurns]:
         d_model, odd = self.d_model, self.d_model % 2
         if odd and self.odd == "error":
             raise ValueError(
@@ -252,7 +250,7 @@ class Sinusoidal:
         arguments = (self.base, pairs, divisor, self.shift, self.freq_scale)
         return functools.partial(_frequencies.geometric, *arguments)
 
-    def _explicit(self) -> Callable[[], _frequencies.Schedule]:
+    def _explicit(self) -> Callable[[], _frequencies.QuarterTurns]:
         frequencies = cast(tuple[float, ...], self.frequencies)
         for name in _OF_FREQUENCIES:
             if getattr(self, name) != _DEFAULTS[name]:
@@ -273,7 +271,7 @@ class Sinusoidal:
         return f"Sinusoidal({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> tuple[Callable[[], "Sinusoidal"], tuple[()]]:
-        # Without what is prepared: it is made anew where the instance is unpickled.
+        # Without the plan, which is made again where the instance is unpickled.
         return functools.partial(type(self), self.d_model, **self._convention()), ()
 
     def __setstate__(self, state: object) -> None:
@@ -291,7 +289,7 @@ class Sinusoidal:
         d_model : int
             Width of the encoding.
         **overrides
-            Keywords of `Sinusoidal` that are to be otherwise.
+            Keywords of `Sinusoidal` that replace those of the preset.
 
         Raises
         ------
@@ -307,7 +305,7 @@ class Sinusoidal:
         from . import _presets  # here, as few ask for it
 
         width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
-        overrides = converted(cls.preset, overrides)
+        _check_keywords(cls.preset, overrides)
         keywords = _presets.convention(name, width)
         if overrides.get("frequencies") is not None:
             keywords = {key: keywords[key] for key in keywords if key not in _OF_FREQUENCIES}
@@ -352,12 +350,13 @@ class Sinusoidal:
     ) -> Array:
         """``x * scale + PE`` in one pass: `posenc.add`, prepared."""
         source = self._source
-        # A correct small call, one token's say, need not walk through every check.
+        # A small call without faults, as of one token, is checked and done in the kernel. Of odd widths
+        # a plan alone does not say which is right.
         if (
             positions is None
             and mask is None
             and not source.width % 2
-            and _backend.kernels.add_at_once(out, x, start, scale, workers, source.encoder)
+            and _backend.kernels.try_add_small(out, x, start, scale, workers, source.plan)
         ):
             return cast(Array, out)
         return _fused_add.add(source, x, start, positions, mask, scale, out, workers)
@@ -383,8 +382,8 @@ class Sinusoidal:
 _DEFAULTS = {f.name: f.default for f in fields(Sinusoidal) if f.kw_only}
 
 
-def _known(call: Callable[..., Any], convention: dict[str, Any]) -> None:
-    """TypeError where a call's further keywords are none of a convention's."""
+def _check_keywords(call: Callable[..., Any], convention: dict[str, Any]) -> None:
+    """TypeError where a call's further keywords are not all keywords of a convention."""
     for name in convention:
         if name not in _CONVERSIONS:
             own = [
@@ -399,22 +398,26 @@ def _known(call: Callable[..., Any], convention: dict[str, Any]) -> None:
 
 
 def converted(call: Callable[..., Any], convention: dict[str, Any]) -> dict[str, Any]:
-    """The keywords of a convention that a call was given, each converted once."""
-    _known(call, convention)
+    """A call's keywords of a convention, each of which is converted once."""
+    _check_keywords(call, convention)
     return _converted(convention)
 
 
 def prepared(
     call: Callable[..., Any], d_model: SupportsIndex, convention: dict[str, Any]
 ) -> Source:
-    """The rows of the convention that a call of the module asks for by its keywords."""
+    """The rows for a call of the module, by its keywords of a convention."""
     keywords = converted(call, convention)
-    width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
+    return source_of(_checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS), keywords)
+
+
+def source_of(width: int, keywords: dict[str, Any]) -> Source:
+    """The rows of a convention whose keywords are converted."""
     return _recent.get(_key(width, keywords), lambda: Sinusoidal(width, **keywords)._source)
 
 
 def _key(d_model: int, convention: dict[str, Any]) -> tuple[Any, ...]:
-    """What a source is kept under while it is one of those used last."""
+    """The key of a source in `_recent`."""
     others = [
         (name, convention[name])
         for name in _CONVERSIONS
@@ -518,7 +521,7 @@ def fill(
     >>> batch[1, 0]
     array([0.6569866 , 0.75390226, 0.06994285, 0.997551  ], dtype=float32)
     """
-    width = _arrays.width("out", _arrays.output(out))
+    width = _arrays.last_axis("out", _arrays.output(out))
     return prepared(fill, width, convention).fill(out, start, workers)
 
 
@@ -638,7 +641,7 @@ def add(
     True
     """
     given = _arrays.as_array("x", x)
-    width = _arrays.width("x", _arrays.addend(given))
+    width = _arrays.last_axis("x", _arrays.as_embeddings(given))
     source = prepared(add, width, convention)
     return _fused_add.add(source, given, start, positions, mask, scale, out, workers)
 
@@ -676,7 +679,7 @@ def embed(
     Raises
     ------
     IndexError
-        If an id is negative or beyond `weight`: the first such, and where it stands.
+        If an id is negative or beyond `weight`; the message has the first such and its index.
     TypeError
         If `ids` are not integers; and as `add` does.
     ValueError
@@ -692,7 +695,7 @@ def embed(
     (1, 3, 4)
     """
     table = _arrays.as_array("weight", weight)
-    width = _arrays.embeddings("weight", table).shape[-1]
+    width = _arrays.as_table("weight", table).shape[-1]
     source = prepared(embed, width, convention)
     return _fused_add.embed(
         source, ids, "weight", table, start, positions, mask, scale, out, workers

@@ -20,7 +20,7 @@ import pytest
 import torch
 import xarray as xr
 from peers import Array
-from test_array_likes import ARGUMENTS, INTEGERS, REALS, Argument, assert_same_bits, refused
+from test_array_likes import ARGUMENTS, INTEGERS, REALS, Argument, assert_same, refused
 
 import posenc
 
@@ -119,7 +119,7 @@ def fitting(forms: dict[str, Form]) -> list[Any]:
 @pytest.mark.parametrize(("argument", "make"), fitting(FORMS))
 def test_bits_of_the_array(argument: Argument, make: Callable[[Array], Any]) -> None:
     given = make(argument.values.copy())
-    assert_same_bits(argument.call(given), argument.call(argument.values))
+    assert_same(argument.call(given), argument.call(argument.values))
     np.testing.assert_array_equal(np.asarray(given), argument.values)
 
 
@@ -165,7 +165,7 @@ def test_bits_of_other_floats(name: str, dtype: str, library: str) -> None:
         values = values.reshape(-1, 8)
     given = FLOATS[dtype][library](values.copy())
     assert np.asarray(given).dtype == values.dtype
-    assert_same_bits(argument.call(given), argument.call(values))
+    assert_same(argument.call(given), argument.call(values))
 
 
 INTEGERS_OF: dict[str, Callable[[Array], Any]] = {
@@ -189,7 +189,7 @@ IN_A_ROW = {
 def test_bits_of_other_integers(name: str, library: str, dtype: type) -> None:
     argument = ARGUMENTS[name]
     given = INTEGERS_OF[library](argument.values.astype(dtype))
-    assert_same_bits(argument.call(given), argument.call(argument.values))
+    assert_same(argument.call(given), argument.call(argument.values))
 
 
 MASKS: dict[str, Callable[[Array], Any]] = {
@@ -205,9 +205,9 @@ MASKS: dict[str, Callable[[Array], Any]] = {
 def test_masks_of_bool(library: str) -> None:
     mask = np.array([True, False, True])
     given = MASKS[library](mask)
-    assert_same_bits(posenc.positions.from_mask(given), posenc.positions.from_mask(mask))
+    assert_same(posenc.positions.from_mask(given), posenc.positions.from_mask(mask))
     x = np.ones((3, 8))
-    assert_same_bits(posenc.add(x, mask=given), posenc.add(x, mask=mask))
+    assert_same(posenc.add(x, mask=given), posenc.add(x, mask=mask))
 
 
 def with_one_missing(values: Array) -> list[Any]:
@@ -304,7 +304,7 @@ SCALARS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("argument", INTEGERS)
 def test_integers_are_what_has_an_index(argument: str, library: str) -> None:
     value, call = INTEGERS[argument]
-    assert_same_bits(call(SCALARS[library](value)), call(value))
+    assert_same(call(SCALARS[library](value)), call(value))
     with pytest.raises(TypeError, match="must be an integer"):
         call(SCALARS[library](float(value)))
 
@@ -313,7 +313,7 @@ def test_integers_are_what_has_an_index(argument: str, library: str) -> None:
 @pytest.mark.parametrize("argument", REALS)
 def test_reals_are_what_has_a_float(argument: str, library: str) -> None:
     for value in (2, 2.0):
-        assert_same_bits(REALS[argument](SCALARS[library](value)), REALS[argument](2.0))
+        assert_same(REALS[argument](SCALARS[library](value)), REALS[argument](2.0))
 
 
 @pytest.mark.parametrize("library", SCALARS)

@@ -452,9 +452,11 @@ def assert_same(their: Turned, rotary: posenc.Rotary, scores: Array) -> None:
         ours = np.abs(rotary.frequencies)
         np.testing.assert_allclose(their.frequencies, ours, rtol=2.4e-6, atol=0.0)
     if their.attention is not None:
-        assert rotary.attention == pytest.approx(their.attention, rel=1e-6)
+        assert rotary.attention_factor == pytest.approx(their.attention, rel=1e-6)
     assert their.scores.shape == scores.shape
-    np.testing.assert_allclose(their.scores, scores, rtol=0.0, atol=SCORES * rotary.attention**2)
+    np.testing.assert_allclose(
+        their.scores, scores, rtol=0.0, atol=SCORES * rotary.attention_factor**2
+    )
 
 
 COUNTS: collections.Counter[tuple[str, str]] = collections.Counter()

@@ -289,7 +289,7 @@ def test_rotary_frequencies(name: str) -> None:
     # where it is not truncated, its difference of two float32 loses more
     within = 2.4e-6 if name == "yarn, not truncated" else FREQUENCIES
     np.testing.assert_allclose(frequencies, ours.frequencies, rtol=within, atol=0.0)
-    assert ours.attention == pytest.approx(attention, rel=1e-15)
+    assert ours.attention_factor == pytest.approx(attention, rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -317,11 +317,11 @@ def test_tables_of_their_frequencies() -> None:
     rotary = posenc.Rotary(
         64,
         frequencies=theirs.inv_freq.numpy().astype(np.float64),
-        attention=theirs.attention_scaling,
+        attention_factor=theirs.attention_scaling,
     )
     ours = rotary.tables(len(POWERS_OF_TWO), positions=POWERS_OF_TWO)
-    assert_near(cosine[0], ours[0], EXACT_ANGLES * rotary.attention)
-    assert_near(sine[0], ours[1], EXACT_ANGLES * rotary.attention)
+    assert_near(cosine[0], ours[0], EXACT_ANGLES * rotary.attention_factor)
+    assert_near(sine[0], ours[1], EXACT_ANGLES * rotary.attention_factor)
 
 
 def heads(length: int, width: int) -> Array:

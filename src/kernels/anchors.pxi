@@ -1,0 +1,124 @@
+# The rows that others are computed from: anchors and their offsets, by angle addition.
+
+# Fields of a plan, in the order of Plan in _plan.py, which a test holds against these.
+cdef enum:
+    QUARTER_TURNS
+    TABLE
+    OFFSETS
+    MAX_POSITION
+    INTERLEAVED
+    COS_FIRST
+    AMPLITUDE
+    PLAN_FIELDS
+
+# A plan without Python, and room for the row of one more anchor, `cached_anchor`. Planar rows are
+# n sines and then n cosines; what is stored has each sine beside its cosine if `interleaved`.
+#
+# All of them are times `amplitude`. With the cosines first, if `cos_first`, the same operations do,
+# from offsets without amplitude and with the sines' signs flipped: cos(a + b) = cos a cos b -
+# sin a sin b has the cosine of a where the sine's identity has the sine.
+cdef struct PlanView:
+    Py_ssize_t n
+    bint interleaved
+    bint cos_first
+    double amplitude
+    const double *quarter_turns
+    const double *table
+    const double *offsets
+    double last_tabulated_anchor
+    double min_abs_frequency  # 0: not yet known
+    double cached_anchor      # NaN: none
+    double *anchor
+
+
+# The position whose sines and cosines a row is computed from. It depends on the row's position
+# alone, so a row has the same bits in every slice; it is odd in the position, so PE(-p) mirrors
+# PE(p). Up to 63 the anchor is 0 and the row is the table's. Beyond, the anchor is the multiple of
+# 64 nearest to it (a tie goes to the smaller), at most 32 away, a third of the position at most, so
+# little cancels. A fractional position is its own anchor.
+cdef inline double anchor_of(double position) noexcept nogil:
+    cdef double size = fabs(position)
+    cdef int64_t integral = <int64_t> size  # size <= 2^53: as_positions, check_start of _arrays.py
+    if size != integral:
+        return position
+    if integral < ANCHOR_SPACING:
+        return 0.0
+    return copysign(
+        <double> ((integral + ANCHOR_SPACING // 2 - 1) & ~(<int64_t> ANCHOR_SPACING - 1)), position)
+
+
+cdef const double *anchor_row(PlanView *plan, double anchor) noexcept nogil:
+    cdef Py_ssize_t n = plan.n, index, i
+    if 0.0 <= anchor <= plan.last_tabulated_anchor:
+        index = <Py_ssize_t> anchor // ANCHOR_SPACING  # a row of the table, by the line above
+        if anchor == index * ANCHOR_SPACING:
+            return plan.table + 2 * n * (index + ANCHOR_SPACING - 1 if index else 0)
+    if anchor != plan.cached_anchor:
+        if plan.min_abs_frequency == 0.0:
+            plan.min_abs_frequency = min_abs(plan.quarter_turns, n)
+        sincos(plan.anchor + n if plan.cos_first else plan.anchor,
+               plan.anchor if plan.cos_first else plan.anchor + n, anchor, plan.quarter_turns, n,
+               plan.min_abs_frequency)
+        if plan.amplitude != 1.0:
+            for i in range(2 * n):
+                plan.anchor[i] = plan.amplitude * plan.anchor[i]
+        plan.cached_anchor = anchor
+    return plan.anchor
+
+
+# A planar row in the order of the output, columns first <= i < end.
+cdef inline void copy_row(real *restrict out, const double *restrict row, Py_ssize_t n,
+                          bint interleaved, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
+    cdef Py_ssize_t i
+    if interleaved:
+        for i in range(first, end):
+            out[2 * i] = <real> row[i]
+            out[2 * i + 1] = <real> row[n + i]
+    else:
+        for i in range(first, end):
+            out[i] = <real> row[i]
+            out[n + i] = <real> row[n + i]
+
+
+# Angle addition: the rows of positions anchor + k and anchor - k, columns first <= i < end. Each
+# entry is two products and a sum in double, rounded once to `real`; the four products serve both
+# rows. With the errors of both sides and three roundings, the error stays below 2^-50:
+# docs/numerics.md.
+cdef inline void add_angles(
+    real *restrict plus, real *restrict minus, const double *restrict anchor,
+    const double *restrict offset, Py_ssize_t n, bint interleaved, Py_ssize_t first, Py_ssize_t end,
+) noexcept nogil:
+    cdef double sc, cs, cc, ss
+    cdef Py_ssize_t i
+    if interleaved:
+        for i in range(first, end):
+            sc = anchor[i] * offset[n + i]
+            cs = anchor[n + i] * offset[i]
+            cc = anchor[n + i] * offset[n + i]
+            ss = anchor[i] * offset[i]
+            plus[2 * i] = <real> (sc + cs)
+            plus[2 * i + 1] = <real> (cc - ss)
+            minus[2 * i] = <real> (sc - cs)
+            minus[2 * i + 1] = <real> (cc + ss)
+    else:
+        for i in range(first, end):
+            sc = anchor[i] * offset[n + i]
+            cs = anchor[n + i] * offset[i]
+            cc = anchor[n + i] * offset[n + i]
+            ss = anchor[i] * offset[i]
+            plus[i] = <real> (sc + cs)
+            plus[n + i] = <real> (cc - ss)
+            minus[i] = <real> (sc - cs)
+            minus[n + i] = <real> (cc + ss)
+
+
+# A table of rows and the quarter turns that it is made from, as in _plan.py.
+cdef int check_table(cnp.ndarray table, cnp.ndarray quarter_turns) except -1:
+    if not (cnp.PyArray_NDIM(quarter_turns) == 2 and cnp.PyArray_DIM(quarter_turns, 0) == 4
+            and cnp.PyArray_NDIM(table) == 3 and cnp.PyArray_DIM(table, 1) == 2
+            and cnp.PyArray_DIM(table, 2) == cnp.PyArray_DIM(quarter_turns, 1)
+            and cnp.PyArray_TYPE(table) == cnp.NPY_FLOAT64
+            and cnp.PyArray_TYPE(quarter_turns) == cnp.NPY_FLOAT64
+            and cnp.PyArray_ISCARRAY(table) and cnp.PyArray_ISCARRAY(quarter_turns)):
+        raise ValueError("table does not fit quarter_turns")
+    return 0

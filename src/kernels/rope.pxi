@@ -1,0 +1,343 @@
+# Rotary position embeddings: pairs of columns are rotated by the sines and cosines of a tile, which
+# is made once for all batch entries that share its positions.
+
+# The pairs that one axis of positions rotates, NULL for all, and the plan of their rows.
+cdef struct AxisPlan:
+    PlanView plan
+    const int64_t *pairs
+
+# A call of `rotate` or `tables`. Its views are the output, the input (or the second output), and
+# the positions of each axis.
+cdef struct Rope:
+    Walk walk
+    View *views
+    AxisPlan *axes
+    int count                 # of axes
+    bint positioned           # or else the rows are those of start, start + 1, ...
+    bint inverse
+    bint interleaved
+    double start
+    Py_ssize_t n              # pairs of all axes
+    Py_ssize_t group          # consecutive batch entries that share their positions
+    Py_ssize_t tile_rows
+    const Format *format
+    void *memory
+    void *tile
+    void *part                # a tile of the columns of one axis
+    void *staging
+    void *row                 # a row, widened or narrowed
+    char *streamed            # a row to be stored by non-temporal stores, NULL for none
+    Window window
+
+
+# The sines and cosines of some pairs for the rows `row` to row + rows of some groups.
+cdef void tabulate_axis(Rope *rope, int axis, real *to, Py_ssize_t group, Py_ssize_t groups,
+                        Py_ssize_t row, Py_ssize_t rows) noexcept nogil:
+    cdef PlanView *plan = &rope.axes[axis].plan
+    cdef real *staging = <real *> rope.staging
+    cdef Py_ssize_t width = 2 * plan.n, i
+    cdef Target target
+    target.stride = width * sizeof(real)
+    target.x_stride = 0
+    target.width = width
+    target.format = NULL
+    target.scale = 1.0
+    target.adds = target.streams = False
+    if not rope.positioned:
+        encode_rows(<char *> to, NULL, plan, &target, NULL, rope.start + row, rows, staging)
+        return
+    for i in range(groups):
+        seek(&rope.walk, (group + i) * rope.group)
+        group_rows(&rope.window, <char *> (to + i * rows * width), NULL, NULL,
+                   (<const double *> rope.views[VIEWS_OF_ROWS + axis].entry) + row, 0.0, NULL, rows,
+                   plan, &target, staging)
+    flush_window(&rope.window, plan, &target, staging)
+
+
+# The same for all pairs, planar.
+cdef void tabulate_rope(Rope *rope, real *tile, Py_ssize_t group, Py_ssize_t groups,
+                        Py_ssize_t row, Py_ssize_t rows) noexcept nogil:
+    cdef Py_ssize_t n = rope.n, part_n, r, i
+    cdef const int64_t *pairs
+    cdef real *part
+    cdef real *to
+    cdef int axis
+    for axis in range(rope.count):
+        pairs = rope.axes[axis].pairs
+        if pairs is NULL:
+            tabulate_axis(rope, axis, tile, group, groups, row, rows)
+            continue
+        tabulate_axis(rope, axis, <real *> rope.part, group, groups, row, rows)
+        part_n = rope.axes[axis].plan.n
+        for r in range(groups * rows):
+            part = <real *> rope.part + r * 2 * part_n
+            to = tile + r * 2 * n
+            for i in range(part_n):
+                to[pairs[i]] = part[i]  # pairs[i] < n: `view_axes`
+                to[n + pairs[i]] = part[part_n + i]
+    if rope.inverse:
+        for r in range(groups * rows):
+            for i in range(n):
+                tile[r * 2 * n + i] = -tile[r * 2 * n + i]
+
+
+cdef inline void rotate_columns(real *out, const real *x, const real *row, Py_ssize_t n,
+                                bint interleaved) noexcept nogil:
+    if real is float:
+        if interleaved:
+            rotate_interleaved_float(out, x, row, row + n, n)
+        else:
+            rotate_half_float(out, x, row, row + n, n)
+    else:
+        if interleaved:
+            rotate_interleaved_double(out, x, row, row + n, n)
+        else:
+            rotate_half_double(out, x, row, row + n, n)
+
+
+# The first 2 * n columns of a row; those of a 16-bit format in float, widened.
+cdef inline void rotate_row(char *out, const char *x, const real *row, Py_ssize_t n,
+                            bint interleaved, const Format *format,
+                            void *widened) noexcept nogil:
+    if format is not NULL and real is float:
+        format.widen(<float *> widened, x, 2 * n)
+        rotate_columns(<real *> widened, <real *> widened, row, n, interleaved)
+        format.narrow(out, <float *> widened, 2 * n)
+    else:
+        rotate_columns(<real *> out, <const real *> x, row, n, interleaved)
+
+
+# Rotated rows are stored here: made in place, or in `streamed` and copied by non-temporal stores.
+cdef void rotate_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t rows,
+                      Py_ssize_t size, Py_ssize_t rotated) noexcept nogil:
+    cdef Py_ssize_t stride = rope.views[OUT].row_stride, x_stride = rope.views[X].row_stride
+    cdef Py_ssize_t n = rope.n, r
+    cdef bint interleaved = rope.interleaved
+    cdef const Format *format = rope.format
+    cdef const char *x = rope.views[X].entry + row * x_stride
+    cdef char *out = rope.views[OUT].entry + row * stride
+    cdef char *streamed = rope.streamed
+    cdef char *made
+    for r in range(rows):
+        made = out if streamed is NULL or out == x else streamed
+        rotate_row(made, x, tile, n, interleaved, format, rope.row)
+        if rotated < size and made != x:
+            memcpy(made + rotated, x + rotated, size - rotated)
+        if made != out:
+            stream_copy(out, made, x + AHEAD, size)
+        x += x_stride
+        out += stride
+        tile += 2 * n
+
+
+# Each value of a planar row twice: in the halves of the output, or in neighbours if `interleaved`.
+cdef inline void repeat_values(char *out, const char *values, Py_ssize_t n, Py_ssize_t itemsize,
+                               bint interleaved) noexcept nogil:
+    if not interleaved:
+        memcpy(out, values, n * itemsize)
+        memcpy(out + n * itemsize, values, n * itemsize)
+    elif itemsize == sizeof(uint16_t):
+        repeat_interleaved_16(<uint16_t *> out, <const uint16_t *> values, n)
+    elif itemsize == sizeof(uint32_t):
+        repeat_interleaved_32(<uint32_t *> out, <const uint32_t *> values, n)
+    else:
+        repeat_interleaved_64(<uint64_t *> out, <const uint64_t *> values, n)
+
+
+cdef void repeat_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t rows,
+                      Py_ssize_t itemsize) noexcept nogil:
+    cdef View *cosines = &rope.views[OUT]
+    cdef View *sines = &rope.views[X]
+    cdef Py_ssize_t n = rope.n, r
+    cdef const char *values
+    for r in range(rows):
+        values = <const char *> (tile + r * 2 * n)
+        if rope.format is not NULL and real is double:
+            rope.format.round(rope.row, <const double *> values, 2 * n)
+            values = <const char *> rope.row
+        repeat_values(sines.entry + (row + r) * sines.row_stride, values, n, itemsize,
+                      rope.interleaved)
+        repeat_values(cosines.entry + (row + r) * cosines.row_stride, values + n * itemsize, n,
+                      itemsize, rope.interleaved)
+
+
+# The rows of a rectangle, tile by tile: a tile has some rows of a group, or all of several groups.
+cdef void rope_rectangle(Rope *rope, const Rectangle *part, bint rotates, Py_ssize_t size,
+                         Py_ssize_t itemsize, real *tile) noexcept nogil:
+    cdef Py_ssize_t each = rope.group, end = part.entry + part.entries
+    cdef Py_ssize_t groups = (end - 1) // each + 1, stop = part.row + part.rows
+    cdef Py_ssize_t row, rows, group, count, entry, first
+    for row from part.row <= row < stop by rope.tile_rows:
+        rows = min(stop - row, rope.tile_rows)
+        group = part.entry // each
+        while group < groups:
+            count = min(groups - group, max(rope.tile_rows // rows, <Py_ssize_t> 1))
+            tabulate_rope(rope, tile, group, count, row, rows)
+            first = max(group * each, part.entry)
+            seek(&rope.walk, first)
+            for entry in range(first, min((group + count) * each, end)):
+                if rotates:
+                    rotate_rows(rope, tile + (entry // each - group) * rows * 2 * rope.n, row, rows,
+                                size, 2 * rope.n * itemsize)
+                else:
+                    repeat_rows(rope, tile + (entry // each - group) * rows * 2 * rope.n, row, rows,
+                                itemsize)
+                advance(&rope.walk)
+            group += count
+
+
+cdef void rope_range(bint single, Rope *rope, bint rotates, Py_ssize_t size, Py_ssize_t itemsize,
+                     Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    cdef Rectangle part
+    while first < stop:
+        part = next_rectangle(&rope.walk, &first, stop)
+        if single:
+            rope_rectangle(rope, &part, rotates, size, itemsize, <float *> rope.tile)
+        else:
+            rope_rectangle(rope, &part, rotates, size, itemsize, <double *> rope.tile)
+    if rope.streamed is not NULL:
+        stream_fence()
+
+
+# The plan and the pairs of each axis, once these are pairs of the row.
+cdef int view_axes(Rope *rope, tuple plans, Py_ssize_t width) except -1:
+    cdef cnp.ndarray pairs
+    cdef const int64_t *numbers
+    cdef Py_ssize_t i
+    cdef int axis
+    rope.n = 0
+    for axis in range(rope.count):
+        of_pairs, plan = plans[axis]
+        view_plan(&rope.axes[axis].plan, plan)
+        if rope.axes[axis].plan.interleaved:
+            refuse("plans")
+        rope.axes[axis].pairs = NULL
+        rope.n += rope.axes[axis].plan.n
+        if of_pairs is not None:
+            pairs = of_pairs
+            if not (is_of(pairs, cnp.NPY_INT64) and cnp.PyArray_ISCARRAY_RO(pairs)
+                    and cnp.PyArray_SIZE(pairs) == rope.axes[axis].plan.n):
+                refuse("plans")
+            rope.axes[axis].pairs = <const int64_t *> cnp.PyArray_DATA(pairs)
+        elif rope.count > 1:
+            refuse("plans")
+    for axis in range(rope.count):
+        numbers = rope.axes[axis].pairs
+        if numbers is not NULL:
+            for i in range(rope.axes[axis].plan.n):
+                if not 0 <= numbers[i] < rope.n:
+                    refuse("plans")
+    if 2 * rope.n > width:
+        refuse("plans")
+    return 0
+
+
+# Consecutive batch entries that share their positions: all of them where none are given.
+cdef Py_ssize_t shared_entries(const Rope *rope) noexcept:
+    cdef const Walk *walk = &rope.walk
+    cdef Py_ssize_t shared = 1
+    cdef int axis, v
+    for axis in range(walk.axes - 1, -1, -1):
+        for v in range(VIEWS_OF_ROWS, walk.count):
+            if walk.views[v].strides[axis] != 0:
+                return shared
+        shared *= walk.shape[axis]
+    return shared
+
+
+cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, bint stream,
+                       Py_ssize_t rows) except -1:
+    cdef size_t tile, part = 0, staging, row = align_up(width * sizeof(double)), anchors = 0
+    cdef Py_ssize_t runs, widest = 0
+    cdef char *aligned
+    cdef int axis
+    for axis in range(rope.count):
+        anchors += align_up(2 * rope.axes[axis].plan.n * sizeof(double))
+        widest = max(widest, rope.axes[axis].plan.n)
+    tile = 2 * rope.n * itemsize
+    rope.tile_rows = max(ROPE_TILE // tile // ANCHOR_SPACING, <size_t> 1) * ANCHOR_SPACING
+    runs = min(rope.tile_rows, rows)
+    tile = align_up(tile * runs)
+    if rope.count > 1 or rope.axes[0].pairs is not NULL:
+        part = align_up(2 * widest * itemsize * runs)
+    staging = align_up(8 * widest * itemsize)
+    if not rope.positioned:
+        runs = 0
+    rope.memory = malloc(CACHE_LINE + anchors + tile + part + staging + 2 * row
+                         + runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t)))
+    if rope.memory is NULL:
+        raise MemoryError("posenc: no memory for a tile of scratch")
+    aligned = <char *> align_up(<size_t> rope.memory)
+    rope.streamed = aligned if stream else NULL
+    rope.row = aligned + row
+    rope.staging = aligned + 2 * row
+    rope.tile = aligned + 2 * row + staging
+    rope.part = aligned + 2 * row + staging + tile
+    aligned += 2 * row + staging + tile + part
+    for axis in range(rope.count):
+        rope.axes[axis].plan.anchor = <double *> aligned
+        aligned += align_up(2 * rope.axes[axis].plan.n * sizeof(double))
+    rope.window.runs = <Run *> aligned
+    rope.window.buckets = <Py_ssize_t *> (rope.window.runs + runs)
+    rope.window.size = runs
+    rope.window.count = 0
+    return 0
+
+
+# Rotated x in `out`, or cosines in `out` and sines in `other`.
+cdef int rope_call(Rope *rope, cnp.ndarray out, cnp.ndarray other, tuple positions, bint rotates,
+                   tuple plans, bint stream, Py_ssize_t first, Py_ssize_t stop) except -1:
+    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(out), width, size, axis
+    cdef int dtype = cnp.PyArray_TYPE(out)
+    cdef bint single
+    begin_walk(&rope.walk, rope.views, out)
+    rope.walk.count = VIEWS_OF_ROWS + <int> len(positions)
+    width = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1)
+    if not cnp.PyArray_SAMESHAPE(other, out):
+        refuse("x" if rotates else "sines")
+    view_of(&rope.views[X], &rope.walk, "x" if rotates else "sines", other, dtype, width)
+    for axis in range(len(positions)):
+        view_of(&rope.views[VIEWS_OF_ROWS + axis], &rope.walk, "positions", positions[axis],
+                cnp.NPY_FLOAT64, 0)
+    merge_axes(&rope.walk)
+    check_range(&rope.walk, first, stop)
+    view_axes(rope, plans, width)
+    if not rotates and width != 2 * rope.n:
+        refuse("plans")
+    rope.positioned = len(positions) > 0
+    rope.group = shared_entries(rope)
+    rope.format = format_of(out)
+    size = width * itemsize
+    # 16-bit formats are rotated in float, and rounded from double
+    single = dtype == cnp.NPY_FLOAT32 or (rope.format is not NULL and rotates)
+    allocate_rope(rope, width, sizeof(float) if single else sizeof(double), stream, stop - first)
+    if (stop - first) * size <= TINY:
+        rope_range(single, rope, rotates, size, itemsize, first, stop)
+    else:
+        with nogil:
+            rope_range(single, rope, rotates, size, itemsize, first, stop)
+    free(rope.memory)
+    return 0
+
+
+# The same, in memory for as many axes as there are.
+cdef int rope_with_axes(cnp.ndarray out, cnp.ndarray other, double start, tuple positions,
+                        bint rotates, tuple plans, bint interleaved, bint inverse, bint stream,
+                        Py_ssize_t first, Py_ssize_t stop) except -1:
+    cdef Rope rope
+    cdef int count = <int> len(plans)
+    if len(positions) not in (0, count) or (count > 1 and not positions) or not count:
+        refuse("plans")
+    rope.start = start
+    rope.inverse = inverse
+    rope.interleaved = interleaved
+    rope.count = count
+    rope.views = <View *> malloc((VIEWS_OF_ROWS + count) * sizeof(View)
+                                 + count * sizeof(AxisPlan))
+    if rope.views is NULL:
+        raise MemoryError("posenc: no memory for the axes of positions")
+    rope.axes = <AxisPlan *> (rope.views + VIEWS_OF_ROWS + count)
+    try:
+        return rope_call(&rope, out, other, positions, rotates, plans, stream, first, stop)
+    finally:
+        free(rope.views)

@@ -1,0 +1,101 @@
+/* Vectors of the build: one set of operations, which every kernel is written in.
+ *
+ * simd_x86.h has them in intrinsics, simd_none.h in plain C, for every other processor and where
+ * POSENC_NO_SIMD is defined. Another instruction set is another such file. Each defines
+ *
+ *   doubles, floats                  vectors of LANES doubles and of 2 * LANES floats
+ *   load_, store_, stream_           from and to memory, at any address; stream_ is a non-temporal
+ *                                    store, to an address that is a multiple of the vector's size
+ *   set1_, add_, sub_, mul_          of floats and of doubles; sub_ of doubles alone
+ *   to_floats(a, b)                  two vectors of doubles in one of floats, a first
+ *   to_floats_interleaved(a, b)      the same with a[0], b[0], a[1], b[1], ...
+ *   interleave_doubles(&a, &b)       a[0], b[0], a[1], ... in a, the rest in b
+ *   prefetch(address)                a cache line into the nearest cache; any address will do
+ *   fence()                          after non-temporal stores, before another thread reads them
+ *
+ * and, where the processor converts float16,
+ *
+ *   load_float16, store_float16      2 * LANES of float16 as floats, rounded to nearest even
+ *
+ * All of them are IEEE operations, each rounded to its own type, so no result depends on the file.
+ */
+#pragma once
+
+#include <float.h>
+
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
+#error "posenc's results need IEEE arithmetic: compile without fast-math"
+#endif
+#if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16 /* 16: _Float16 alone is different */
+#error "posenc's results need every operation rounded to its own type (on x86-32: -mfpmath=sse)"
+#endif
+
+#if defined(_MSC_VER)
+#define ALWAYS_INLINE __forceinline
+#else
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#endif
+
+/* Before a loop whose iterations do not depend on one another, though out may be x. */
+#if defined(_MSC_VER)
+#define NO_DEPENDENCE __pragma(loop(ivdep))
+#elif defined(__clang__)
+#define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define NO_DEPENDENCE _Pragma("GCC ivdep")
+#endif
+
+#define CACHE_LINE 64 /* bytes */
+
+/* a * b - product, exactly, where product is a * b rounded: one fused multiply-add. It is the
+ * double that Dekker's product gives, where nothing underflows (T. J. Dekker, "A floating-point
+ * technique for extending the available precision", Numer. Math. 18, 1971). */
+#if defined(__FMA__)
+#define HAS_FMA 1
+static ALWAYS_INLINE double product_error(double a, double b, double product) {
+    return __builtin_fma(a, b, -product);
+}
+#else
+#define HAS_FMA 0
+#define product_error(a, b, product) 0.0
+#endif
+
+#if (defined(__x86_64__) || defined(_M_X64)) && !defined(POSENC_NO_SIMD)
+#include "simd_x86.h"
+#else
+#include "simd_none.h"
+#endif
+
+#if !defined(LANES)
+#error "LANES is not defined"
+#endif
+#if !defined(load_floats) || !defined(load_doubles)
+#error "load_floats or load_doubles is not defined"
+#endif
+#if !defined(store_floats) || !defined(store_doubles)
+#error "store_floats or store_doubles is not defined"
+#endif
+#if !defined(stream_floats) || !defined(stream_doubles)
+#error "stream_floats or stream_doubles is not defined"
+#endif
+#if !defined(set1_floats) || !defined(set1_doubles)
+#error "set1_floats or set1_doubles is not defined"
+#endif
+#if !defined(add_floats) || !defined(add_doubles)
+#error "add_floats or add_doubles is not defined"
+#endif
+#if !defined(mul_floats) || !defined(mul_doubles)
+#error "mul_floats or mul_doubles is not defined"
+#endif
+#if !defined(sub_doubles)
+#error "sub_doubles is not defined"
+#endif
+#if !defined(to_floats) || !defined(to_floats_interleaved) || !defined(interleave_doubles)
+#error "to_floats, to_floats_interleaved or interleave_doubles is not defined"
+#endif
+#if !defined(prefetch) || !defined(fence)
+#error "prefetch or fence is not defined"
+#endif
+#if defined(load_float16) != defined(store_float16)
+#error "load_float16 and store_float16 go together"
+#endif

@@ -1,0 +1,42 @@
+"""The private names of the library that tests lean on, in one place."""
+
+import contextlib
+import importlib
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import posenc
+from posenc import _arrays, _backend, _recent
+
+# The backends from the best to the last, whether this machine has them or not, and their modules.
+MODULES: dict[str, str] = {name: f"posenc.{file}" for name, file in _backend._MODULES.items()}
+
+
+def kernels_of(backend: str) -> ModuleType:
+    return importlib.import_module(MODULES[backend])
+
+
+def plan_of(encoding: posenc.Sinusoidal | posenc.Rotary) -> Any:
+    """What the kernels are handed of an encoding."""
+    source: Any = encoding._source if isinstance(encoding, posenc.Sinusoidal) else encoding._plan
+    return source.plan
+
+
+def max_position(encoding: posenc.Sinusoidal | posenc.Rotary) -> float:
+    """The largest position that the kernels resolve."""
+    result: float = plan_of(encoding).max_position
+    return result
+
+
+def forget() -> None:
+    """Nothing is prepared any more."""
+    _recent.clear()
+
+
+# Within ``with``:
+
+
+def streaming() -> contextlib.AbstractContextManager[Any]:
+    """Outputs of any size are written as large ones are, by non-temporal stores."""
+    return mock.patch.object(_arrays, "_STREAM", 0)
