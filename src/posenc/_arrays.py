@@ -185,8 +185,8 @@ def _rows_overlap(out: Array) -> bool:
         span += stride * (length - 1)
     else:
         return False
-    # Two axes interleave, as `as_strided` allows. Rows that need more memory than they span overlap;
-    # otherwise compare the addresses of all.
+    # The rows of two axes interleave. Rows that need more memory than they span overlap; otherwise
+    # compare the addresses of all.
     lengths = [length for _, length in axes]
     if row * math.prod(lengths) > row + sum(stride * (length - 1) for stride, length in axes):
         return True

@@ -92,7 +92,7 @@ def make_table(table: Floats, quarter_turns: Floats, max_anchor_position: float)
     anchors = ANCHOR_SPACING * np.arange(1.0, len(table) - ANCHOR_SPACING + 1)
     positions = np.concatenate([np.arange(float(ANCHOR_SPACING)), anchors])
     positions = np.minimum(positions, max_anchor_position)
-    for rows in _tiles(slice(0, len(table)), quarter_turns.shape[1]):
+    for rows in _row_blocks(slice(0, len(table)), quarter_turns.shape[1]):
         table[rows] = _sines_cosines(positions[rows], quarter_turns)
 
 
@@ -280,7 +280,7 @@ def _walk(
     # The axes along which positions differ: a broadcast axis has stride 0.
     differ = [axis for axis in range(len(leading)) if any(each.strides[axis] for each in given)]
     for entries, rows in _rectangles(math.prod(leading), length, first, stop):
-        for tile in _tiles(rows, n, start):
+        for tile in _row_blocks(rows, n, start):
             previous = None
             for entry in range(entries.start, entries.stop):
                 index = _index_of(entry, leading)
@@ -325,7 +325,7 @@ def _rectangles(entries: int, length: int, first: int, stop: int) -> Iterator[tu
             first += count
 
 
-def _tiles(rows: slice, n: int, start: float = 0.0) -> Iterator[slice]:
+def _row_blocks(rows: slice, n: int, start: float = 0.0) -> Iterator[slice]:
     """Rows in tiles of at most `_TILE_PAIRS` pairs, if they have more than one row.
 
     Where so many fit in, tiles end where the anchor changes: `start` is the position of row 0.
