@@ -612,3 +612,9 @@ def test_positions_of_a_batch_are_not_taken_for_those_of_axes(backend: str) -> N
 def test_axes_are_few() -> None:
     with pytest.raises(ValueError, match="axes"):
         posenc.Rotary(4, axes=[0, 30000])
+
+
+def test_the_former_name_of_the_attention_factor_warns() -> None:
+    rotary = posenc.Rotary(4, attention_factor=1.5)
+    with pytest.warns(DeprecationWarning, match="attention_factor"):
+        assert getattr(rotary, "attention") == 1.5  # noqa: B009 - by a name that is retired

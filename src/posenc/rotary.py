@@ -1,6 +1,7 @@
 """Rotary position embeddings: `Rotary`, which rotates pairs of columns of queries and keys."""
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -228,6 +229,16 @@ class Rotary:
 
     def __setstate__(self, state: object) -> None:
         raise TypeError("Rotary takes no state: it is unpickled by its arguments")
+
+    @property
+    def attention(self) -> float:
+        """The former name of `attention_factor`. Deprecated."""
+        warnings.warn(
+            "the attribute attention is now attention_factor",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.attention_factor
 
     @classmethod
     def from_config(
