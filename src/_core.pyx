@@ -9,7 +9,7 @@ Here is what Python calls, and nothing else; docs/architecture.md says what lies
 """
 
 from libc.math cimport INFINITY, NAN, copysign, fabs
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -19,6 +19,11 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
 cnp.import_array()
+
+cdef extern from "Python.h":
+    ctypedef struct PyThreadState
+    PyThreadState *PyEval_SaveThread()
+    void PyEval_RestoreThread(PyThreadState *thread)
 
 cdef extern from "kernels/cpu.h":
     bint cpu_has_avx2()
@@ -34,19 +39,16 @@ cdef extern from "kernels/angle_addition.h" nogil:
         char *out
         const char *x
         const char *next
-    ctypedef struct Range:
-        Py_ssize_t first
-        Py_ssize_t end
-    Range add_angles_float(const RowPointers *plus, const RowPointers *minus, const double *anchor,
-                           const double *offset, Py_ssize_t n, float scale, bint interleaved,
+    void add_angles_float(const RowPointers *plus, const RowPointers *minus, const double *anchor,
+                          const double *offset, Py_ssize_t n, float scale, bint interleaved,
+                          bint stream)
+    void add_angles_double(const RowPointers *plus, const RowPointers *minus, const double *anchor,
+                           const double *offset, Py_ssize_t n, double scale, bint interleaved,
                            bint stream)
-    Range add_angles_double(const RowPointers *plus, const RowPointers *minus, const double *anchor,
-                            const double *offset, Py_ssize_t n, double scale, bint interleaved,
-                            bint stream)
-    Range stream_add_float(float *out, const float *x, const char *next, const float *row,
-                           float scale, Py_ssize_t count)
-    Range stream_add_double(double *out, const double *x, const char *next, const double *row,
-                            double scale, Py_ssize_t count)
+    void add_row_float(float *out, const float *x, const char *next, const float *row, float scale,
+                       Py_ssize_t count, bint stream)
+    void add_row_double(double *out, const double *x, const char *next, const double *row,
+                        double scale, Py_ssize_t count, bint stream)
     void scale_float(float *out, const float *x, float scale, Py_ssize_t size)
     void scale_double(double *out, const double *x, double scale, Py_ssize_t size)
     void stream_copy(char *out, const char *row, const char *next, Py_ssize_t size)
@@ -59,9 +61,7 @@ cdef extern from "kernels/rope.h" nogil:
                                   Py_ssize_t n)
     void rotate_interleaved_double(double *, const double *, const double *, const double *,
                                    Py_ssize_t n)
-    void repeat_interleaved_16(uint16_t *, const uint16_t *, Py_ssize_t n)
-    void repeat_interleaved_32(uint32_t *, const uint32_t *, Py_ssize_t n)
-    void repeat_interleaved_64(uint64_t *, const uint64_t *, Py_ssize_t n)
+    void repeat_interleaved(char *out, const char *values, Py_ssize_t n, size_t itemsize)
 
 cdef extern from "kernels/formats.h" nogil:
     ctypedef struct Format:
@@ -85,6 +85,8 @@ cdef enum:
     ANCHOR_SPACING = 64
     # Axes of an array of NumPy, at most.
     MAX_AXES = 64
+    # Axes of positions, at most: those of rotary.py.
+    MAX_PLANS = 64
     # Columns whose sines and cosines are taken at a time.
     COLUMNS = 256
     # Bytes of a tile: 8 KB stay in the level-1 cache beside what they are added to; where the
@@ -120,18 +122,19 @@ def instruction_sets():
 
 def aligned_array(cnp.ndarray buffer not None, tuple shape not None, cnp.dtype dtype not None):
     cdef cnp.npy_intp sizes[MAX_AXES]
-    cdef char *first = cnp.PyArray_BYTES(buffer)
+    cdef Py_ssize_t skipped = -<size_t> cnp.PyArray_DATA(buffer) % CACHE_LINE, axis
     cdef cnp.ndarray array
-    cdef Py_ssize_t axes = len(shape), axis, size = cnp.PyDataType_ELSIZE(dtype)
+    cdef int axes = <int> min(len(shape), MAX_AXES + 1)
     if axes > MAX_AXES:
-        raise ValueError(f"an array has at most {MAX_AXES} axes, got {axes}")
+        refuse("shape")
     for axis in range(axes):
         sizes[axis] = shape[axis]
-        size *= sizes[axis]
-    first += -<size_t> first % CACHE_LINE
-    if size and first + size > cnp.PyArray_BYTES(buffer) + cnp.PyArray_NBYTES(buffer):
+    # NumPy refuses a negative size, and a number of bytes that overflows.
+    array = cnp.PyArray_SimpleNewFromData(axes, sizes, dtype.type_num,
+                                          cnp.PyArray_BYTES(buffer) + skipped)
+    if not cnp.PyArray_ISCARRAY(buffer) or (
+            cnp.PyArray_NBYTES(array) > cnp.PyArray_NBYTES(buffer) - skipped):
         refuse("buffer")
-    array = cnp.PyArray_SimpleNewFromData(<int> axes, sizes, dtype.type_num, first)
     cnp.set_array_base(array, buffer)
     return array
 
@@ -140,9 +143,10 @@ def make_table(cnp.ndarray table not None, cnp.ndarray quarter_turns not None,
                double max_anchor_position):
     cdef double *rows = <double *> cnp.PyArray_DATA(table)
     cdef double *turns = <double *> cnp.PyArray_DATA(quarter_turns)
-    cdef Py_ssize_t n = cnp.PyArray_DIM(quarter_turns, 1), count = cnp.PyArray_DIM(table, 0), row
+    cdef Py_ssize_t n, count, row
     cdef double smallest, position
     check_table(table, quarter_turns)
+    n, count = cnp.PyArray_DIM(quarter_turns, 1), cnp.PyArray_DIM(table, 0)
     with nogil:
         veltkamp_split(turns + n, turns + 2 * n, turns, n)
         smallest = min_abs(turns, n)
@@ -154,13 +158,23 @@ def make_table(cnp.ndarray table not None, cnp.ndarray quarter_turns not None,
 
 def fill(cnp.ndarray out not None, double start, cnp.ndarray positions, plan, bint stream,
          Py_ssize_t first, Py_ssize_t stop):
-    encode(out, None, None, start, positions, None, plan, 1.0, stream, first, stop)
+    cdef Walk walk
+    cdef View views[VIEWS]
+    cdef PlanView view
+    view_plan(&view, plan)
+    walk_sums(&walk, views, out, None, None, start, positions, None, cnp.NPY_FLOAT64, first, stop)
+    encode_walk(&walk, out, None, start, &view, 1.0, stream, first, stop)
 
 
 def add(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids, double start,
         cnp.ndarray positions, cnp.ndarray mask, plan, double scale, bint stream,
         Py_ssize_t first, Py_ssize_t stop):
-    encode(out, x, ids, start, positions, mask, plan, scale, stream, first, stop)
+    cdef Walk walk
+    cdef View views[VIEWS]
+    cdef PlanView view
+    view_plan(&view, plan)
+    walk_sums(&walk, views, out, x, ids, start, positions, mask, cnp.NPY_FLOAT64, first, stop)
+    encode_walk(&walk, out, x, start, &view, scale, stream, first, stop)
 
 
 def try_add_small(out, x, start, scale, workers, plan):
@@ -183,7 +197,7 @@ def try_add_small(out, x, start, scale, workers, plan):
 def gather_add(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids, double start,
                cnp.ndarray positions, cnp.ndarray mask, cnp.ndarray table not None, double scale,
                bint stream, Py_ssize_t first, Py_ssize_t stop):
-    gather(out, x, ids, <Py_ssize_t> start, positions, mask, table, scale, stream, first, stop)
+    gather(out, x, ids, start, positions, mask, table, scale, stream, first, stop)
 
 
 def rotate(cnp.ndarray out not None, cnp.ndarray x not None, double start, tuple positions not None,
@@ -203,12 +217,13 @@ def tables(cnp.ndarray cosines not None, cnp.ndarray sines not None, double star
 
 def count_within(cnp.ndarray out not None, cnp.ndarray lengths not None):
     cdef const int64_t *length = <const int64_t *> cnp.PyArray_DATA(lengths)
-    cdef Py_ssize_t count = cnp.PyArray_SIZE(lengths), i
-    cdef int64_t total = 0
+    cdef Py_ssize_t count = cnp.PyArray_SIZE(lengths), left = cnp.PyArray_SIZE(out), i
     check_counts(out, lengths, cnp.NPY_INT64)
     for i in range(count):
-        total += length[i]
-    if total != cnp.PyArray_SIZE(out):
+        if not 0 <= length[i] <= left:
+            refuse("lengths")
+        left -= length[i]
+    if left:
         refuse("lengths")
     with nogil:
         count_lengths(<int64_t *> cnp.PyArray_DATA(out), length, count)
@@ -225,11 +240,11 @@ def count_segments(cnp.ndarray out not None, cnp.ndarray begins not None):
 
 
 def count_kept(cnp.ndarray out not None, cnp.ndarray keep not None, int64_t base, int64_t pad):
-    cdef Py_ssize_t size = cnp.PyArray_SIZE(out)
-    cdef Py_ssize_t length = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1)
+    cdef Py_ssize_t size = cnp.PyArray_SIZE(out), length
     check_counts(out, keep, cnp.NPY_BOOL)
     if cnp.PyArray_SIZE(keep) != size:
         refuse("keep")
+    length = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1)
     with nogil:
         count_kept_rows(<int64_t *> cnp.PyArray_DATA(out),
                         <const uint8_t *> cnp.PyArray_DATA(keep), size, length, base, pad)

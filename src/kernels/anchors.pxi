@@ -66,52 +66,6 @@ cdef const double *anchor_row(PlanView *plan, double anchor) noexcept nogil:
     return plan.anchor
 
 
-# A planar row in the order of the output, columns first <= i < end.
-cdef inline void copy_row(real *restrict out, const double *restrict row, Py_ssize_t n,
-                          bint interleaved, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    cdef Py_ssize_t i
-    if interleaved:
-        for i in range(first, end):
-            out[2 * i] = <real> row[i]
-            out[2 * i + 1] = <real> row[n + i]
-    else:
-        for i in range(first, end):
-            out[i] = <real> row[i]
-            out[n + i] = <real> row[n + i]
-
-
-# Angle addition: the rows of positions anchor + k and anchor - k, columns first <= i < end. Each
-# entry is two products and a sum in double, rounded once to `real`; the four products serve both
-# rows. With the errors of both sides and three roundings, the error stays below 2^-50:
-# docs/numerics.md.
-cdef inline void add_angles(
-    real *restrict plus, real *restrict minus, const double *restrict anchor,
-    const double *restrict offset, Py_ssize_t n, bint interleaved, Py_ssize_t first, Py_ssize_t end,
-) noexcept nogil:
-    cdef double sc, cs, cc, ss
-    cdef Py_ssize_t i
-    if interleaved:
-        for i in range(first, end):
-            sc = anchor[i] * offset[n + i]
-            cs = anchor[n + i] * offset[i]
-            cc = anchor[n + i] * offset[n + i]
-            ss = anchor[i] * offset[i]
-            plus[2 * i] = <real> (sc + cs)
-            plus[2 * i + 1] = <real> (cc - ss)
-            minus[2 * i] = <real> (sc - cs)
-            minus[2 * i + 1] = <real> (cc + ss)
-    else:
-        for i in range(first, end):
-            sc = anchor[i] * offset[n + i]
-            cs = anchor[n + i] * offset[i]
-            cc = anchor[n + i] * offset[n + i]
-            ss = anchor[i] * offset[i]
-            plus[i] = <real> (sc + cs)
-            plus[n + i] = <real> (cc - ss)
-            minus[i] = <real> (sc - cs)
-            minus[n + i] = <real> (cc + ss)
-
-
 # A table of rows and the quarter turns that it is made from, as in _plan.py.
 cdef int check_table(cnp.ndarray table, cnp.ndarray quarter_turns) except -1:
     if not (cnp.PyArray_NDIM(quarter_turns) == 2 and cnp.PyArray_DIM(quarter_turns, 0) == 4

@@ -1,9 +1,10 @@
 # Positions of tokens in packed and in padded sequences.
 
-# Both C-contiguous; `by`, which says how to count, has the dtype of that number.
+# Both C-contiguous, with an axis or more; `by`, which says how to count, has the dtype of that
+# number.
 cdef int check_counts(cnp.ndarray out, cnp.ndarray by, int dtype) except -1:
     if not (is_of(out, cnp.NPY_INT64) and cnp.PyArray_ISCARRAY(out) and is_of(by, dtype)
-            and cnp.PyArray_ISCARRAY_RO(by)):
+            and cnp.PyArray_ISCARRAY_RO(by) and cnp.PyArray_NDIM(out) > 0):
         refuse("out")
     return 0
 

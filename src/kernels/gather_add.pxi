@@ -1,19 +1,20 @@
 # Rows of a learned table, gathered by their positions, in place of rows that are made.
 
-cdef void gather_rectangle(Walk *walk, const Rectangle *part, Py_ssize_t start, const View *table,
-                           const Target *target, real *widened) noexcept nogil:
+cdef void gather_rectangle(Walk *walk, const Rectangle *rectangle, Py_ssize_t start,
+                           const View *table, const Target *target,
+                           real *widened) noexcept nogil:
     cdef View *views = walk.views
-    cdef Py_ssize_t entry, row, last = part.row + part.rows - 1, index
+    cdef Py_ssize_t entry, row, last = rectangle.row + rectangle.rows - 1, index
     cdef const int64_t *positions
     cdef const char *gathered
     cdef char *out
     cdef Run run
-    seek(walk, part.entry)
-    for entry in range(part.entries):
+    seek(walk, rectangle.entry)
+    for entry in range(rectangle.entries):
         positions = <const int64_t *> views[POSITIONS].entry
         run.x = views[X].entry
         run.ids = <const int64_t *> views[IDS].entry if views[IDS].data is not NULL else NULL
-        for row in range(part.row, last + 1):
+        for row in range(rectangle.row, last + 1):
             out = views[OUT].entry + row * target.stride
             if views[MASK].data is not NULL and not (<const uint8_t *> views[MASK].entry)[row]:
                 scale_row(out, x_of(&run, row, target), <real> target.scale, target.width, target)
@@ -29,22 +30,18 @@ cdef void gather_rectangle(Walk *walk, const Rectangle *part, Py_ssize_t start, 
         advance(walk)
 
 
-cdef void gather_range(bint single, Walk *walk, Py_ssize_t first, Py_ssize_t stop,
-                       Py_ssize_t start, const View *table, const Target *target,
-                       void *widened) noexcept nogil:
-    cdef Rectangle part
+cdef void gather_range(Walk *walk, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t start,
+                       const View *table, const Target *target, real *widened) noexcept nogil:
+    cdef Rectangle rectangle
     while first < stop:
-        part = next_rectangle(walk, &first, stop)
-        if single:
-            gather_rectangle(walk, &part, start, table, target, <float *> widened)
-        else:
-            gather_rectangle(walk, &part, start, table, target, <double *> widened)
+        rectangle = next_rectangle(walk, &first, stop)
+        gather_rectangle(walk, &rectangle, start, table, target, widened)
     if target.streams:
         stream_fence()
 
 
 # out = x * scale + table[positions].
-cdef int gather(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, Py_ssize_t start,
+cdef int gather(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
                 cnp.ndarray positions, cnp.ndarray mask, cnp.ndarray table, double scale,
                 bint stream, Py_ssize_t first, Py_ssize_t stop) except -1:
     cdef Walk walk
@@ -53,8 +50,8 @@ cdef int gather(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, Py_ssize_t star
     cdef Target target
     cdef bint single = cnp.PyArray_TYPE(out) != cnp.NPY_FLOAT64
     cdef void *widened
-    walk_sums(&walk, views, out, x, ids, positions, mask, cnp.NPY_INT64)
-    check_range(&walk, first, stop)
+    cdef PyThreadState *thread
+    walk_sums(&walk, views, out, x, ids, start, positions, mask, cnp.NPY_INT64, first, stop)
     target = target_of(out, x, &walk, scale, stream)
     view_of_table(&rows, &walk, "table", table, cnp.PyArray_TYPE(out), target.width)
     if positions is None and first < stop and not (
@@ -63,10 +60,11 @@ cdef int gather(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, Py_ssize_t star
     widened = malloc(target.width * sizeof(float))
     if widened is NULL:
         raise MemoryError("posenc: no memory for a row of scratch")
-    if (stop - first) * target.width * cnp.PyArray_ITEMSIZE(out) <= TINY:
-        gather_range(single, &walk, first, stop, start, &rows, &target, widened)
+    thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
+    if single:
+        gather_range(&walk, first, stop, <Py_ssize_t> start, &rows, &target, <float *> widened)
     else:
-        with nogil:
-            gather_range(single, &walk, first, stop, start, &rows, &target, widened)
+        gather_range(&walk, first, stop, <Py_ssize_t> start, &rows, &target, <double *> widened)
+    take_gil(thread)
     free(widened)
     return 0

@@ -2,15 +2,17 @@
  *
  *   (a, b) -> (a cos - b sin, b cos + a sin)
  *
- * Each of the six operations is rounded to the type of the row, so an entry is off by at most 3/2
- * ulp of |a| + |b|. Both columns of a pair are read before either is written: out may be x. Source:
- * J. Su et al., "RoFormer: enhanced transformer with rotary position embedding", arXiv:2104.09864;
- * the halves of a row as pairs are those of GPT-NeoX, neighbours those of the paper.
+ * Range: any values. Each of the six operations, and sines and cosines, are rounded to the type of
+ * the row, so an entry is off by at most 3 u sqrt(a^2 + b^2), to first order in u = 2^-24 or 2^-53.
+ * Both columns of a pair are read before either is written: out may be x.
+ *
+ * Source: J. Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding",
+ * arXiv:2104.09864, which has the interleaved pairs; those of rotate_half are GPT-NeoX's.
  */
 #pragma once
 
 #include <stddef.h>
-#include <stdint.h>
+#include <string.h>
 
 #include "simd.h"
 
@@ -37,12 +39,28 @@
 DEFINE_ROTATE(float)
 DEFINE_ROTATE(double)
 
-/* Each value twice, in adjacent columns; values are copied as bits. */
-#define DEFINE_REPEAT_INTERLEAVED(bits)                                                            \
-    static void repeat_interleaved_##bits(uint##bits##_t *restrict out,                            \
-                                          const uint##bits##_t *restrict values, ptrdiff_t n) {    \
-        for (ptrdiff_t i = 0; i < n; i++) out[2 * i] = out[2 * i + 1] = values[i];                 \
+/* Each value twice, in adjacent columns. Values are copied as bytes, since the same memory is read
+ * as floats elsewhere, and by loops of their own for each size, which compilers vectorise. */
+static ALWAYS_INLINE void repeat_values_of(size_t itemsize, char *restrict out,
+                                           const char *restrict values, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < n; i++) {
+        memcpy(out + 2 * i * itemsize, values + i * itemsize, itemsize);
+        memcpy(out + (2 * i + 1) * itemsize, values + i * itemsize, itemsize);
     }
-DEFINE_REPEAT_INTERLEAVED(16)
-DEFINE_REPEAT_INTERLEAVED(32)
-DEFINE_REPEAT_INTERLEAVED(64)
+}
+
+static void repeat_interleaved(char *out, const char *values, ptrdiff_t n, size_t itemsize) {
+    switch (itemsize) {
+    case 2:
+        repeat_values_of(2, out, values, n);
+        break;
+    case 4:
+        repeat_values_of(4, out, values, n);
+        break;
+    case 8:
+        repeat_values_of(8, out, values, n);
+        break;
+    default:
+        repeat_values_of(itemsize, out, values, n);
+    }
+}

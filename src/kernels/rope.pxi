@@ -18,12 +18,12 @@ cdef struct Rope:
     bint interleaved
     double start
     Py_ssize_t n              # pairs of all axes
-    Py_ssize_t group          # consecutive batch entries that share their positions
+    Py_ssize_t group_size     # consecutive batch entries that share their positions
     Py_ssize_t tile_rows
     const Format *format
     void *memory
     void *tile
-    void *part                # a tile of the columns of one axis
+    void *axis_tile           # the same rows, of the pairs of one axis
     void *staging
     void *row                 # a row, widened or narrowed
     char *streamed            # a row to be stored by non-temporal stores, NULL for none
@@ -47,19 +47,19 @@ cdef void tabulate_axis(Rope *rope, int axis, real *to, Py_ssize_t group, Py_ssi
         encode_rows(<char *> to, NULL, plan, &target, NULL, rope.start + row, rows, staging)
         return
     for i in range(groups):
-        seek(&rope.walk, (group + i) * rope.group)
+        seek(&rope.walk, (group + i) * rope.group_size)
         group_rows(&rope.window, <char *> (to + i * rows * width), NULL, NULL,
                    (<const double *> rope.views[VIEWS_OF_ROWS + axis].entry) + row, 0.0, NULL, rows,
                    plan, &target, staging)
     flush_window(&rope.window, plan, &target, staging)
 
 
-# The same for all pairs, planar.
+# The same for the pairs of all axes, planar.
 cdef void tabulate_rope(Rope *rope, real *tile, Py_ssize_t group, Py_ssize_t groups,
                         Py_ssize_t row, Py_ssize_t rows) noexcept nogil:
-    cdef Py_ssize_t n = rope.n, part_n, r, i
+    cdef Py_ssize_t n = rope.n, axis_n, r, i
     cdef const int64_t *pairs
-    cdef real *part
+    cdef const real *row_of_axis
     cdef real *to
     cdef int axis
     for axis in range(rope.count):
@@ -67,14 +67,14 @@ cdef void tabulate_rope(Rope *rope, real *tile, Py_ssize_t group, Py_ssize_t gro
         if pairs is NULL:
             tabulate_axis(rope, axis, tile, group, groups, row, rows)
             continue
-        tabulate_axis(rope, axis, <real *> rope.part, group, groups, row, rows)
-        part_n = rope.axes[axis].plan.n
+        tabulate_axis(rope, axis, <real *> rope.axis_tile, group, groups, row, rows)
+        axis_n = rope.axes[axis].plan.n
         for r in range(groups * rows):
-            part = <real *> rope.part + r * 2 * part_n
+            row_of_axis = <real *> rope.axis_tile + r * 2 * axis_n
             to = tile + r * 2 * n
-            for i in range(part_n):
-                to[pairs[i]] = part[i]  # pairs[i] < n: `view_axes`
-                to[n + pairs[i]] = part[part_n + i]
+            for i in range(axis_n):
+                to[pairs[i]] = row_of_axis[i]  # pairs[i] < n: `check_pairs`
+                to[n + pairs[i]] = row_of_axis[axis_n + i]
     if rope.inverse:
         for r in range(groups * rows):
             for i in range(n):
@@ -107,7 +107,8 @@ cdef inline void rotate_row(char *out, const char *x, const real *row, Py_ssize_
         rotate_columns(<real *> out, <const real *> x, row, n, interleaved)
 
 
-# Rotated rows are stored here: made in place, or in `streamed` and copied by non-temporal stores.
+# Rotated rows are stored here: they are made in place, or made in `streamed` and copied from there
+# with non-temporal stores.
 cdef void rotate_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t rows,
                       Py_ssize_t size, Py_ssize_t rotated) noexcept nogil:
     cdef Py_ssize_t stride = rope.views[OUT].row_stride, x_stride = rope.views[X].row_stride
@@ -130,18 +131,15 @@ cdef void rotate_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t r
         tile += 2 * n
 
 
-# Each value of a planar row twice: in the halves of the output, or in neighbours if `interleaved`.
+# Each value of a planar row twice: in both halves of the output, or in adjacent columns if
+# `interleaved`.
 cdef inline void repeat_values(char *out, const char *values, Py_ssize_t n, Py_ssize_t itemsize,
                                bint interleaved) noexcept nogil:
-    if not interleaved:
+    if interleaved:
+        repeat_interleaved(out, values, n, itemsize)
+    else:
         memcpy(out, values, n * itemsize)
         memcpy(out + n * itemsize, values, n * itemsize)
-    elif itemsize == sizeof(uint16_t):
-        repeat_interleaved_16(<uint16_t *> out, <const uint16_t *> values, n)
-    elif itemsize == sizeof(uint32_t):
-        repeat_interleaved_32(<uint32_t *> out, <const uint32_t *> values, n)
-    else:
-        repeat_interleaved_64(<uint64_t *> out, <const uint64_t *> values, n)
 
 
 cdef void repeat_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t rows,
@@ -162,73 +160,81 @@ cdef void repeat_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t r
 
 
 # The rows of a rectangle, tile by tile: a tile has some rows of a group, or all of several groups.
-cdef void rope_rectangle(Rope *rope, const Rectangle *part, bint rotates, Py_ssize_t size,
+cdef void rope_rectangle(Rope *rope, const Rectangle *rectangle, bint rotates, Py_ssize_t size,
                          Py_ssize_t itemsize, real *tile) noexcept nogil:
-    cdef Py_ssize_t each = rope.group, end = part.entry + part.entries
-    cdef Py_ssize_t groups = (end - 1) // each + 1, stop = part.row + part.rows
+    cdef Py_ssize_t group_size = rope.group_size, end = rectangle.entry + rectangle.entries
+    cdef Py_ssize_t groups = (end - 1) // group_size + 1, stop = rectangle.row + rectangle.rows
     cdef Py_ssize_t row, rows, group, count, entry, first
-    for row from part.row <= row < stop by rope.tile_rows:
+    cdef const real *of_group
+    for row from rectangle.row <= row < stop by rope.tile_rows:
         rows = min(stop - row, rope.tile_rows)
-        group = part.entry // each
+        group = rectangle.entry // group_size
         while group < groups:
             count = min(groups - group, max(rope.tile_rows // rows, <Py_ssize_t> 1))
             tabulate_rope(rope, tile, group, count, row, rows)
-            first = max(group * each, part.entry)
+            first = max(group * group_size, rectangle.entry)
             seek(&rope.walk, first)
-            for entry in range(first, min((group + count) * each, end)):
+            for entry in range(first, min((group + count) * group_size, end)):
+                of_group = tile + (entry // group_size - group) * rows * 2 * rope.n
                 if rotates:
-                    rotate_rows(rope, tile + (entry // each - group) * rows * 2 * rope.n, row, rows,
-                                size, 2 * rope.n * itemsize)
+                    rotate_rows(rope, of_group, row, rows, size, 2 * rope.n * itemsize)
                 else:
-                    repeat_rows(rope, tile + (entry // each - group) * rows * 2 * rope.n, row, rows,
-                                itemsize)
+                    repeat_rows(rope, of_group, row, rows, itemsize)
                 advance(&rope.walk)
             group += count
 
 
-cdef void rope_range(bint single, Rope *rope, bint rotates, Py_ssize_t size, Py_ssize_t itemsize,
-                     Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
-    cdef Rectangle part
+cdef void rope_range(Rope *rope, bint rotates, Py_ssize_t size, Py_ssize_t itemsize,
+                     Py_ssize_t first, Py_ssize_t stop, real *tile) noexcept nogil:
+    cdef Rectangle rectangle
     while first < stop:
-        part = next_rectangle(&rope.walk, &first, stop)
-        if single:
-            rope_rectangle(rope, &part, rotates, size, itemsize, <float *> rope.tile)
-        else:
-            rope_rectangle(rope, &part, rotates, size, itemsize, <double *> rope.tile)
+        rectangle = next_rectangle(&rope.walk, &first, stop)
+        rope_rectangle(rope, &rectangle, rotates, size, itemsize, tile)
     if rope.streamed is not NULL:
         stream_fence()
 
 
-# The plan and the pairs of each axis, once these are pairs of the row.
+# The plan and the pairs of each axis.
 cdef int view_axes(Rope *rope, tuple plans, Py_ssize_t width) except -1:
+    cdef tuple of_axis  # what is in it lives as long as `plans`
     cdef cnp.ndarray pairs
-    cdef const int64_t *numbers
-    cdef Py_ssize_t i
     cdef int axis
     rope.n = 0
     for axis in range(rope.count):
-        of_pairs, plan = plans[axis]
+        of_axis = plans[axis]
+        pairs, plan = of_axis
         view_plan(&rope.axes[axis].plan, plan)
         if rope.axes[axis].plan.interleaved:
             refuse("plans")
         rope.axes[axis].pairs = NULL
         rope.n += rope.axes[axis].plan.n
-        if of_pairs is not None:
-            pairs = of_pairs
+        if pairs is not None:
             if not (is_of(pairs, cnp.NPY_INT64) and cnp.PyArray_ISCARRAY_RO(pairs)
                     and cnp.PyArray_SIZE(pairs) == rope.axes[axis].plan.n):
                 refuse("plans")
             rope.axes[axis].pairs = <const int64_t *> cnp.PyArray_DATA(pairs)
         elif rope.count > 1:
             refuse("plans")
-    for axis in range(rope.count):
-        numbers = rope.axes[axis].pairs
-        if numbers is not NULL:
-            for i in range(rope.axes[axis].plan.n):
-                if not 0 <= numbers[i] < rope.n:
-                    refuse("plans")
-    if 2 * rope.n > width:
+    if not 0 < 2 * rope.n <= width:
         refuse("plans")
+    check_pairs(rope)
+    return 0
+
+
+# Every pair of the row belongs to one axis: there are as many numbers as pairs, and none twice.
+cdef int check_pairs(const Rope *rope) except -1:
+    cdef bytearray taken = bytearray(rope.n)
+    cdef const int64_t *pairs
+    cdef Py_ssize_t i
+    cdef int axis
+    for axis in range(rope.count):
+        pairs = rope.axes[axis].pairs
+        if pairs is NULL:
+            continue
+        for i in range(rope.axes[axis].plan.n):
+            if not 0 <= pairs[i] < rope.n or taken[pairs[i]]:
+                refuse("plans")
+            taken[pairs[i]] = 1
     return 0
 
 
@@ -247,86 +253,93 @@ cdef Py_ssize_t shared_entries(const Rope *rope) noexcept:
 
 cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, bint stream,
                        Py_ssize_t rows) except -1:
-    cdef size_t tile, part = 0, staging, row = align_up(width * sizeof(double)), anchors = 0
-    cdef Py_ssize_t runs, widest = 0
-    cdef char *aligned
+    cdef size_t tile = 2 * rope.n * itemsize, axis_tile = 0, staging, anchors = 0
+    cdef size_t row = width * sizeof(double)
+    cdef Py_ssize_t rows_at_once, max_runs, widest = 0
+    cdef char *free_scratch
     cdef int axis
     for axis in range(rope.count):
         anchors += align_up(2 * rope.axes[axis].plan.n * sizeof(double))
         widest = max(widest, rope.axes[axis].plan.n)
-    tile = 2 * rope.n * itemsize
     rope.tile_rows = max(ROPE_TILE // tile // ANCHOR_SPACING, <size_t> 1) * ANCHOR_SPACING
-    runs = min(rope.tile_rows, rows)
-    tile = align_up(tile * runs)
+    rows_at_once = min(rope.tile_rows, rows)
+    max_runs = rows_at_once if rope.positioned else 0
+    tile *= rows_at_once
     if rope.count > 1 or rope.axes[0].pairs is not NULL:
-        part = align_up(2 * widest * itemsize * runs)
-    staging = align_up(8 * widest * itemsize)
-    if not rope.positioned:
-        runs = 0
-    rope.memory = malloc(CACHE_LINE + anchors + tile + part + staging + 2 * row
-                         + runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t)))
+        axis_tile = 2 * widest * itemsize * rows_at_once
+    staging = 4 * widest * itemsize
+    rope.memory = malloc(CACHE_LINE + 2 * align_up(row) + align_up(staging) + align_up(tile)
+                         + align_up(axis_tile) + anchors + size_of_window(max_runs))
     if rope.memory is NULL:
         raise MemoryError("posenc: no memory for a tile of scratch")
-    aligned = <char *> align_up(<size_t> rope.memory)
-    rope.streamed = aligned if stream else NULL
-    rope.row = aligned + row
-    rope.staging = aligned + 2 * row
-    rope.tile = aligned + 2 * row + staging
-    rope.part = aligned + 2 * row + staging + tile
-    aligned += 2 * row + staging + tile + part
+    free_scratch = <char *> align_up(<size_t> rope.memory)
+    rope.streamed = <char *> take(&free_scratch, row) if stream else NULL
+    rope.row = take(&free_scratch, row)
+    rope.staging = take(&free_scratch, staging)
+    rope.tile = take(&free_scratch, tile)
+    rope.axis_tile = take(&free_scratch, axis_tile)
     for axis in range(rope.count):
-        rope.axes[axis].plan.anchor = <double *> aligned
-        aligned += align_up(2 * rope.axes[axis].plan.n * sizeof(double))
-    rope.window.runs = <Run *> aligned
-    rope.window.buckets = <Py_ssize_t *> (rope.window.runs + runs)
-    rope.window.size = runs
-    rope.window.count = 0
+        rope.axes[axis].plan.anchor = <double *> take(
+            &free_scratch, 2 * rope.axes[axis].plan.n * sizeof(double))
+    begin_window(&rope.window, free_scratch, max_runs)
+    return 0
+
+
+# The views that follow that of `out`: `other` is x, or the output for sines.
+cdef int view_operands(Rope *rope, cnp.ndarray out, cnp.ndarray other, tuple positions,
+                       bint rotates, Py_ssize_t width) except -1:
+    cdef str name = "x" if rotates else "sines"
+    cdef Py_ssize_t axis
+    if not cnp.PyArray_SAMESHAPE(other, out):
+        refuse(name)
+    view_of(&rope.views[X], &rope.walk, name, other, cnp.PyArray_TYPE(out), width)
+    for axis in range(len(positions)):
+        if positions[axis] is None:
+            refuse("positions")
+        view_of(&rope.views[VIEWS_OF_ROWS + axis], &rope.walk, "positions", positions[axis],
+                cnp.NPY_FLOAT64, 0)
+    rope.walk.count = VIEWS_OF_ROWS + <int> len(positions)
+    merge_axes(&rope.walk)
+    rope.positioned = len(positions) > 0
+    rope.group_size = shared_entries(rope)
     return 0
 
 
 # Rotated x in `out`, or cosines in `out` and sines in `other`.
 cdef int rope_call(Rope *rope, cnp.ndarray out, cnp.ndarray other, tuple positions, bint rotates,
                    tuple plans, bint stream, Py_ssize_t first, Py_ssize_t stop) except -1:
-    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(out), width, size, axis
-    cdef int dtype = cnp.PyArray_TYPE(out)
+    cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(out), width, size
     cdef bint single
+    cdef PyThreadState *thread
     begin_walk(&rope.walk, rope.views, out)
-    rope.walk.count = VIEWS_OF_ROWS + <int> len(positions)
     width = cnp.PyArray_DIM(out, cnp.PyArray_NDIM(out) - 1)
-    if not cnp.PyArray_SAMESHAPE(other, out):
-        refuse("x" if rotates else "sines")
-    view_of(&rope.views[X], &rope.walk, "x" if rotates else "sines", other, dtype, width)
-    for axis in range(len(positions)):
-        view_of(&rope.views[VIEWS_OF_ROWS + axis], &rope.walk, "positions", positions[axis],
-                cnp.NPY_FLOAT64, 0)
-    merge_axes(&rope.walk)
-    check_range(&rope.walk, first, stop)
+    view_operands(rope, out, other, positions, rotates, width)
+    check_range(&rope.walk, rope.start, first, stop)
     view_axes(rope, plans, width)
     if not rotates and width != 2 * rope.n:
         refuse("plans")
-    rope.positioned = len(positions) > 0
-    rope.group = shared_entries(rope)
     rope.format = format_of(out)
     size = width * itemsize
     # 16-bit formats are rotated in float, and rounded from double
-    single = dtype == cnp.NPY_FLOAT32 or (rope.format is not NULL and rotates)
+    single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32 or (rope.format is not NULL and rotates)
     allocate_rope(rope, width, sizeof(float) if single else sizeof(double), stream, stop - first)
-    if (stop - first) * size <= TINY:
-        rope_range(single, rope, rotates, size, itemsize, first, stop)
+    thread = release_gil((stop - first) * size)
+    if single:
+        rope_range(rope, rotates, size, itemsize, first, stop, <float *> rope.tile)
     else:
-        with nogil:
-            rope_range(single, rope, rotates, size, itemsize, first, stop)
+        rope_range(rope, rotates, size, itemsize, first, stop, <double *> rope.tile)
+    take_gil(thread)
     free(rope.memory)
     return 0
 
 
-# The same, in memory for as many axes as there are.
+# The same, with memory for the views and plans of as many axes of positions as there are.
 cdef int rope_with_axes(cnp.ndarray out, cnp.ndarray other, double start, tuple positions,
                         bint rotates, tuple plans, bint interleaved, bint inverse, bint stream,
                         Py_ssize_t first, Py_ssize_t stop) except -1:
     cdef Rope rope
-    cdef int count = <int> len(plans)
-    if len(positions) not in (0, count) or (count > 1 and not positions) or not count:
+    cdef int count = <int> min(len(plans), MAX_PLANS + 1)
+    if not 0 < count <= MAX_PLANS or len(positions) != count and (count > 1 or positions):
         refuse("plans")
     rope.start = start
     rope.inverse = inverse

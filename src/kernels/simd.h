@@ -1,23 +1,28 @@
 /* Vectors of the build: one set of operations, which every kernel is written in.
  *
- * simd_x86.h has them in intrinsics, simd_none.h in plain C, for every other processor and where
- * POSENC_NO_SIMD is defined. Another instruction set is another such file. Each defines
+ *   simd_x86.h    intrinsics of AVX-512, AVX or SSE2
+ *   simd_gnu.h    vector extensions of gcc and clang: other processors, or POSENC_NO_INTRINSICS
+ *   simd_none.h   plain C: other compilers, or POSENC_NO_SIMD
+ *
+ * Another instruction set is another such file. Each defines
  *
  *   doubles, floats                  vectors of LANES doubles and of 2 * LANES floats
- *   load_, store_, stream_           from and to memory, at any address; stream_ is a non-temporal
- *                                    store, to an address that is a multiple of the vector's size
+ *   load_, store_                    from and to memory, at any address
+ *   stream_                          non-temporal store, to a multiple of the vector's size;
+ *                                    HAS_STREAM is 0 where this is an ordinary store
  *   set1_, add_, sub_, mul_          of floats and of doubles; sub_ of doubles alone
  *   to_floats(a, b)                  two vectors of doubles in one of floats, a first
- *   to_floats_interleaved(a, b)      the same with a[0], b[0], a[1], b[1], ...
+ *   to_floats_interleaved(a, b)      the same as a[0], b[0], a[1], b[1], ...
  *   interleave_doubles(&a, &b)       a[0], b[0], a[1], ... in a, the rest in b
  *   prefetch(address)                a cache line into the nearest cache; any address will do
- *   fence()                          after non-temporal stores, before another thread reads them
+ *   fence()                          between non-temporal stores and what tells another thread
  *
  * and, where the processor converts float16,
  *
- *   load_float16, store_float16      2 * LANES of float16 as floats, rounded to nearest even
+ *   load_float16, store_float16      2 * LANES of float16 as floats; rounded to nearest even
  *
- * All of them are IEEE operations, each rounded to its own type, so no result depends on the file.
+ * All of them are IEEE operations, each rounded to its own type, so results do not depend on which
+ * file it is.
  */
 #pragma once
 
@@ -60,14 +65,18 @@ static ALWAYS_INLINE double product_error(double a, double b, double product) {
 #define product_error(a, b, product) 0.0
 #endif
 
-#if (defined(__x86_64__) || defined(_M_X64)) && !defined(POSENC_NO_SIMD)
+#if defined(POSENC_NO_SIMD)
+#include "simd_none.h"
+#elif (defined(__x86_64__) || defined(_M_X64)) && !defined(POSENC_NO_INTRINSICS)
 #include "simd_x86.h"
+#elif defined(__GNUC__)
+#include "simd_gnu.h"
 #else
 #include "simd_none.h"
 #endif
 
-#if !defined(LANES)
-#error "LANES is not defined"
+#if !defined(LANES) || !defined(HAS_STREAM)
+#error "LANES or HAS_STREAM is not defined"
 #endif
 #if !defined(load_floats) || !defined(load_doubles)
 #error "load_floats or load_doubles is not defined"

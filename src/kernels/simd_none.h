@@ -1,89 +1,46 @@
-/* The operations of simd.h in plain C, for processors that have no file of their own. */
+/* The operations of simd.h in plain C, for compilers without vector extensions. */
 #pragma once
 
-#include <string.h>
-
-#ifndef LANES
 #define LANES 1
-#endif
+typedef double doubles;
 typedef struct {
-    double lane[LANES];
-} doubles;
-typedef struct {
-    float lane[2 * LANES];
+    float low, high;
 } floats;
 
-#define DEFINE_OPERATIONS(real, reals, lanes)                                                      \
-    static ALWAYS_INLINE reals none_load_##reals(const real *from) {                               \
-        reals v;                                                                                   \
-        memcpy(&v, from, sizeof(v));                                                               \
-        return v;                                                                                  \
-    }                                                                                              \
-    static ALWAYS_INLINE void none_store_##reals(real *to, reals v) { memcpy(to, &v, sizeof(v)); } \
-    static ALWAYS_INLINE reals none_set1_##reals(real value) {                                     \
-        reals v;                                                                                   \
-        for (int i = 0; i < lanes; i++) v.lane[i] = value;                                         \
-        return v;                                                                                  \
-    }                                                                                              \
-    static ALWAYS_INLINE reals none_add_##reals(reals a, reals b) {                                \
-        for (int i = 0; i < lanes; i++) a.lane[i] = a.lane[i] + b.lane[i];                         \
-        return a;                                                                                  \
-    }                                                                                              \
-    static ALWAYS_INLINE reals none_mul_##reals(reals a, reals b) {                                \
-        for (int i = 0; i < lanes; i++) a.lane[i] = a.lane[i] * b.lane[i];                         \
-        return a;                                                                                  \
-    }
-DEFINE_OPERATIONS(float, floats, 2 * LANES)
-DEFINE_OPERATIONS(double, doubles, LANES)
-
-static ALWAYS_INLINE doubles none_sub_doubles(doubles a, doubles b) {
-    for (int i = 0; i < LANES; i++) a.lane[i] = a.lane[i] - b.lane[i];
-    return a;
-}
-
-static ALWAYS_INLINE floats none_to_floats(doubles a, doubles b) {
-    floats v;
-    for (int i = 0; i < LANES; i++) {
-        v.lane[i] = (float)a.lane[i];
-        v.lane[LANES + i] = (float)b.lane[i];
-    }
+static ALWAYS_INLINE floats none_pair(float low, float high) {
+    floats v = {low, high};
     return v;
 }
 
-static ALWAYS_INLINE floats none_to_floats_interleaved(doubles a, doubles b) {
-    floats v;
-    for (int i = 0; i < LANES; i++) {
-        v.lane[2 * i] = (float)a.lane[i];
-        v.lane[2 * i + 1] = (float)b.lane[i];
-    }
-    return v;
+static ALWAYS_INLINE void none_store_floats(float *to, floats v) {
+    to[0] = v.low;
+    to[1] = v.high;
 }
 
-static ALWAYS_INLINE void none_interleave_doubles(doubles *a, doubles *b) {
-    double both[2 * LANES];
-    for (int i = 0; i < LANES; i++) {
-        both[2 * i] = a->lane[i];
-        both[2 * i + 1] = b->lane[i];
-    }
-    memcpy(a, both, sizeof(*a));
-    memcpy(b, both + LANES, sizeof(*b));
+static ALWAYS_INLINE floats none_add_floats(floats a, floats b) {
+    return none_pair(a.low + b.low, a.high + b.high);
 }
 
-#define load_floats none_load_floats
-#define load_doubles none_load_doubles
+static ALWAYS_INLINE floats none_mul_floats(floats a, floats b) {
+    return none_pair(a.low * b.low, a.high * b.high);
+}
+
+#define load_floats(from) none_pair((from)[0], (from)[1])
+#define load_doubles(from) (*(from))
 #define store_floats none_store_floats
-#define store_doubles none_store_doubles
-#define stream_floats none_store_floats /* there is no non-temporal store in C */
-#define stream_doubles none_store_doubles
-#define set1_floats none_set1_floats
-#define set1_doubles none_set1_doubles
+#define store_doubles(to, v) (*(to) = (v))
+#define HAS_STREAM 0
+#define stream_floats store_floats
+#define stream_doubles store_doubles
+#define set1_floats(value) none_pair(value, value)
+#define set1_doubles(value) (value)
 #define add_floats none_add_floats
-#define add_doubles none_add_doubles
-#define sub_doubles none_sub_doubles
+#define add_doubles(a, b) ((a) + (b))
+#define sub_doubles(a, b) ((a) - (b))
 #define mul_floats none_mul_floats
-#define mul_doubles none_mul_doubles
-#define to_floats none_to_floats
-#define to_floats_interleaved none_to_floats_interleaved
-#define interleave_doubles none_interleave_doubles
+#define mul_doubles(a, b) ((a) * (b))
+#define to_floats(a, b) none_pair((float)(a), (float)(b))
+#define to_floats_interleaved to_floats
+#define interleave_doubles(a, b) ((void)0) /* of one lane each, they are */
 #define prefetch(address) ((void)(address))
 #define fence() ((void)0)

@@ -91,6 +91,7 @@ static ALWAYS_INLINE void x86_interleave_doubles(doubles *a, doubles *b) {
 #define load_doubles VECTOR(loadu_pd)
 #define store_floats VECTOR(storeu_ps)
 #define store_doubles VECTOR(storeu_pd)
+#define HAS_STREAM 1
 #define stream_floats VECTOR(stream_ps)
 #define stream_doubles VECTOR(stream_pd)
 #define set1_floats VECTOR(set1_ps)

@@ -1,15 +1,15 @@
-# Arrays as they lie, to be walked without Python.
+# Iteration over the rows of strided arrays, without Python.
 
-# One array of a call: its length axis, and its leading axes as they stand in the call's `Walk`.
-# Strides are in bytes; that of an axis which is broadcast is 0.
+# One array of a call, with a stride for its length axis and one for each leading axis of the call's
+# `Walk`. Strides are in bytes; that of an axis which is broadcast is 0.
 cdef struct View:
     char *data                # NULL: the call has no such array
-    char *entry               # the first row of the batch entry that the walk has come to
+    char *entry               # first row of the walk's current batch entry
     Py_ssize_t row_stride
     Py_ssize_t strides[MAX_AXES]
 
-# The rows of a call: `entries` batch entries of `length` rows each. Leading axes that lie behind
-# one another in every array are one axis here.
+# The rows of a call: `entries` batch entries of `length` rows each. Adjacent leading axes that can
+# be traversed as one in every array are one axis here.
 cdef struct Walk:
     Py_ssize_t entries
     Py_ssize_t length
@@ -17,7 +17,7 @@ cdef struct Walk:
     Py_ssize_t shape[MAX_AXES]
     Py_ssize_t index[MAX_AXES]
     View *views
-    int count                 # of views; those of arrays that are not there stay where they are
+    int count                 # of views; the entry of an array that is not there stays NULL
 
 # Rows `row` to row + rows of the batch entries `entry` to entry + entries.
 cdef struct Rectangle:
@@ -27,22 +27,22 @@ cdef struct Rectangle:
     Py_ssize_t rows
 
 
-# What follows checks the rules of _core.pyi, which Python has checked, once more: axes, shapes,
-# dtypes and strides cost nanoseconds, and a mistake there must not reach other memory.
+# What follows checks rules of _core.pyi that Python has checked before: axes, shapes, dtypes and
+# strides cost nanoseconds, and a mistake there must not reach other memory.
 cdef int refuse(str name) except -1:
     raise ValueError(f"{name} does not fit the other arguments of the kernel")
 
 
-# int64 has two numbers where long and long long are the same.
+# NumPy has two type numbers for int64 where long and long long are of one size.
 cdef inline bint is_of(cnp.ndarray array, int dtype) noexcept:
     return cnp.PyArray_TYPE(array) == dtype or (
         cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), dtype))
 
 
-# Aligned, of the dtype, with unit stride on the last axis.
+# Aligned, of the dtype in native byte order, with unit stride on the last axis.
 cdef int check_rows(str name, cnp.ndarray array, int dtype) except -1:
     cdef int last = cnp.PyArray_NDIM(array) - 1
-    if not (last >= 0 and cnp.PyArray_ISALIGNED(array) and is_of(array, dtype)
+    if not (last >= 0 and cnp.PyArray_ISBEHAVED_RO(array) and is_of(array, dtype)
             and (cnp.PyArray_DIM(array, last) < 2
                  or cnp.PyArray_STRIDE(array, last) == cnp.PyArray_ITEMSIZE(array)
                  or cnp.PyArray_SIZE(array) == 0)):
@@ -68,8 +68,8 @@ cdef int begin_walk(Walk *walk, View *views, cnp.ndarray out) except -1:
                    cnp.PyArray_DIM(out, walk.axes + 1))
 
 
-# A view of rows (..., length, width), or of their numbers (..., length) if `width` is 0, of which
-# missing leading axes and those of 1 are broadcast. None is no array.
+# A view of rows (..., length, width), or of one number for each row (..., length) if `width` is 0.
+# Leading axes that are missing or of length 1 are broadcast. None is no array.
 cdef int view_of(View *view, const Walk *walk, str name, cnp.ndarray array, int dtype,
                  Py_ssize_t width) except -1:
     cdef int axis, leading, missing
@@ -110,11 +110,14 @@ cdef int view_of_table(View *view, const Walk *walk, str name, cnp.ndarray table
     return 0
 
 
-# Make one axis of neighbours that lie behind one another in every array, and none of those of 1.
+# Coalesce adjacent axes where in every array the outer stride is the inner one times the inner
+# length, and drop axes of length 1.
 cdef void merge_axes(Walk *walk) noexcept:
     cdef int axis, last = -1, v
     cdef bint merges
     cdef View *view
+    if not (walk.entries and walk.length):  # any strides, whose products may overflow
+        return
     for axis in range(walk.axes):
         if walk.shape[axis] == 1:
             continue
@@ -161,45 +164,68 @@ cdef inline void advance(Walk *walk) noexcept nogil:
         walk.index[axis] = 0
 
 
-# Rows [first, stop) of the walk, once they are some of its rows.
-cdef int check_range(const Walk *walk, Py_ssize_t first, Py_ssize_t stop) except -1:
+# Rows [first, stop) must be some of the walk's, and `start` a position: float64 has every integer
+# up to 2^53.
+cdef int check_range(const Walk *walk, double start, Py_ssize_t first, Py_ssize_t stop) except -1:
+    # no overflow: NumPy bounds the product of the axes of an array that are not 0
     if not 0 <= first <= stop <= walk.entries * walk.length:
         refuse("stop")
+    if not fabs(start) <= 9007199254740992.0:
+        refuse("start")
     return 0
 
 
-# The rectangle that rows [first, stop) of the walk begin with, and `first` behind it.
+# The first rectangle of rows [first, stop) of the walk; `first` becomes the row after it.
 #
 # Rows are counted in blocks of ANCHOR_SPACING rows of every batch entry: those of the first entry,
 # of the next, and so on, and then the next block. So a range is a few rectangles wherever it is
 # cut, and most of it is whole blocks, whose rows are made once for all entries.
 cdef Rectangle next_rectangle(const Walk *walk, Py_ssize_t *first, Py_ssize_t stop) noexcept nogil:
-    cdef Rectangle part
+    cdef Rectangle rectangle
     cdef Py_ssize_t left = stop - first[0]
-    cdef Py_ssize_t block = first[0] // (ANCHOR_SPACING * walk.entries)
+    cdef Py_ssize_t block = first[0] // walk.entries // ANCHOR_SPACING
     cdef Py_ssize_t begin = block * ANCHOR_SPACING
     cdef Py_ssize_t rows = min(walk.length - begin, <Py_ssize_t> ANCHOR_SPACING)
     cdef Py_ssize_t within = first[0] - begin * walk.entries
-    part.entry = within // rows
-    part.row = within - part.entry * rows
-    if part.row or left < rows:  # a part of an entry's rows
-        part.entries = 1
-        part.rows = min(rows - part.row, left)
-    elif part.entry or left < rows * walk.entries:  # some entries' rows
-        part.entries = min(walk.entries - part.entry, left // rows)
-        part.rows = rows
+    rectangle.entry = within // rows
+    rectangle.row = within - rectangle.entry * rows
+    if rectangle.row or left < rows:  # a part of an entry's rows
+        rectangle.entries = 1
+        rectangle.rows = min(rows - rectangle.row, left)
+    elif rectangle.entry or left < rows * walk.entries:  # some entries' rows
+        rectangle.entries = min(walk.entries - rectangle.entry, left // rows)
+        rectangle.rows = rows
     else:  # of all entries, as many whole blocks as there are
-        part.entries = walk.entries
-        part.rows = min(walk.length - begin, left // walk.entries)
-        if begin + part.rows < walk.length:
-            part.rows -= part.rows % ANCHOR_SPACING
-    part.row += begin
-    first[0] += part.entries * part.rows
-    return part
+        rectangle.entries = walk.entries
+        rectangle.rows = min(walk.length - begin, left // walk.entries)
+        if begin + rectangle.rows < walk.length:
+            rectangle.rows -= rectangle.rows % ANCHOR_SPACING
+    rectangle.row += begin
+    first[0] += rectangle.entries * rectangle.rows
+    return rectangle
+
+
+# The GIL is released for calls that write so many bytes: to release it costs 40 ns, more than small
+# ones take. What runs in between must not need it.
+cdef inline PyThreadState *release_gil(Py_ssize_t bytes) noexcept:
+    return PyEval_SaveThread() if bytes > TINY else NULL
+
+
+cdef inline void take_gil(PyThreadState *thread) noexcept:
+    if thread is not NULL:
+        PyEval_RestoreThread(thread)
 
 
 cdef size_t align_up(size_t size) noexcept:
     return (size + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
+
+
+# The next `size` bytes of scratch. What is taken begins a cache line, which half of the loads would
+# cross elsewhere.
+cdef void *take(char **scratch, size_t size) noexcept:
+    cdef void *taken = scratch[0]
+    scratch[0] += align_up(size)
+    return taken
 
 
 # The 16-bit format of an array, NULL where it is float32 or float64.

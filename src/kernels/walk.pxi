@@ -1,6 +1,6 @@
 # Ranges of rows: how the rows of an encoding are stored, or added to what is there.
 
-# The arrays of a call, as numbers of their views: what few calls have comes last.
+# Indices of the views of a call's arrays; those that few calls have come last.
 cdef enum:
     OUT
     X
@@ -9,8 +9,8 @@ cdef enum:
     IDS
     VIEWS
 
-# What is done with a row once it is made: it is stored, as `real` or in a 16-bit format, or added
-# to x * scale. Strides in bytes.
+# What is done with a computed row: it is stored, as `real` or in a 16-bit format, or added to
+# x * scale. Strides in bytes.
 cdef struct Target:
     Py_ssize_t stride
     Py_ssize_t x_stride
@@ -30,7 +30,7 @@ cdef struct Run:
     double anchor
     Py_ssize_t low
     Py_ssize_t length
-    Py_ssize_t next           # another run with an anchor of the same hash, or -1
+    Py_ssize_t next           # index of another run in the same bucket, or -1
     bint encodes
 
 # Runs that wait for others over the same anchor.
@@ -43,7 +43,7 @@ cdef struct Window:
 # Memory of a call.
 cdef struct Scratch:
     void *memory
-    void *staging             # two rows, and two more for their remainders
+    void *staging             # two rows
     void *tile
     Py_ssize_t tile_rows
     Window window
@@ -60,46 +60,18 @@ cdef inline const char *x_of(const Run *run, Py_ssize_t row,
     return run.x + (row if run.ids is NULL else run.ids[row]) * target.x_stride
 
 
-cdef inline void add_scaled(real *restrict out, const real *restrict x, const real *restrict row,
-                            real scale, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(first, end):
-        out[j] = x[j] * scale + row[j]
-
-
-cdef inline void add_scaled_in_place(real *restrict x, const real *restrict row, real scale,
-                                     Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(first, end):
-        x[j] = x[j] * scale + row[j]
-
-
-# Elements first <= j < end of out = x * scale + row.
-cdef inline void add_range(real *out, const real *x, const real *row, real scale,
-                           Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    if out == x:
-        add_scaled_in_place(out, row, scale, first, end)
-    else:
-        add_scaled(out, x, row, scale, first, end)
-
-
 # out = x * scale + row, for a row or for several that are contiguous everywhere; `next` is what
 # will be read after x.
 cdef void add_row(char *out, const char *x, const char *next, const real *row, Py_ssize_t size,
                   const Target *target) noexcept nogil:
-    cdef real scale = <real> target.scale
-    cdef Range done
-    done.first = done.end = 0
     if real is float and target.format is not NULL:
-        target.format.add(out, x, row, scale, size)
-        return
-    if target.streams and out != x:
-        if real is float:
-            done = stream_add_float(<real *> out, <const real *> x, next, row, scale, size)
-        else:
-            done = stream_add_double(<real *> out, <const real *> x, next, row, scale, size)
-    add_range(<real *> out, <const real *> x, row, scale, 0, done.first)
-    add_range(<real *> out, <const real *> x, row, scale, done.end, size)
+        target.format.add(out, x, row, <real> target.scale, size)
+    elif real is float:
+        add_row_float(<real *> out, <const real *> x, next, row, <real> target.scale, size,
+                      target.streams)
+    else:
+        add_row_double(<real *> out, <const real *> x, next, row, target.scale, size,
+                       target.streams)
 
 
 # out = x * scale.
@@ -113,78 +85,32 @@ cdef void scale_row(char *out, const char *x, real scale, Py_ssize_t size,
         scale_double(<real *> out, <const real *> x, scale, size)
 
 
-# Columns first <= i < end of a row, from staging, to x * scale.
-cdef void add_staged(const RowPointers *row, const real *staging, Py_ssize_t first, Py_ssize_t end,
-                     const PlanView *plan, real scale) noexcept nogil:
-    cdef real *out = <real *> row.out
-    cdef const real *x = <const real *> row.x
-    if plan.interleaved:
-        add_range(out, x, staging, scale, 2 * first, 2 * end)
-    else:
-        add_range(out, x, staging, scale, first, end)
-        add_range(out, x, staging, scale, plan.n + first, plan.n + end)
-
-
-# The prologue and the remainder of `encode_rows_at`: columns that do not fill whole vectors.
-cdef void encode_columns(const RowPointers *plus, const RowPointers *minus, const double *anchor,
-                         const double *offset, Py_ssize_t first, Py_ssize_t end,
-                         const PlanView *plan, const Target *target, real *staging) noexcept nogil:
-    cdef real *to = staging
-    cdef real *other = staging + 2 * plan.n
-    if first == end:
-        return
-    if not target.adds and plus is not NULL:
-        to = <real *> plus.out
-    if not target.adds and minus is not NULL:
-        other = <real *> minus.out
-    if offset is NULL:
-        copy_row(to, anchor, plan.n, plan.interleaved, first, end)
-    else:
-        add_angles(to, other, anchor, offset, plan.n, plan.interleaved, first, end)
-    if target.adds and plus is not NULL:
-        add_staged(plus, to, first, end, plan, <real> target.scale)
-    if target.adds and minus is not NULL:
-        add_staged(minus, other, first, end, plan, <real> target.scale)
-
-
-# The row `offset` after an anchor's and the one before it, as far as they are wanted (not NULL);
-# without an offset the anchor's.
-cdef void encode_rows_at(const RowPointers *plus, const RowPointers *minus, const double *anchor,
-                         const double *offset, const PlanView *plan, const Target *target,
-                         real *staging) noexcept nogil:
-    cdef Range done
-    if real is float:
-        done = add_angles_float(plus, minus, anchor, offset, plan.n, <float> target.scale,
-                                plan.interleaved, target.streams)
-    else:
-        done = add_angles_double(plus, minus, anchor, offset, plan.n, target.scale,
-                                 plan.interleaved, target.streams)
-    encode_columns(plus, minus, anchor, offset, 0, done.first, plan, target, staging)
-    encode_columns(plus, minus, anchor, offset, done.end, plan.n, plan, target, staging)
-
-
 # Columns of a staging row: those of an odd width may be one more than there are sines and cosines.
 cdef inline Py_ssize_t staged_width(Py_ssize_t n, Py_ssize_t width) noexcept nogil:
     return max(2 * n, (width + 1) // 2 * 2)
 
 
-# The same through staging rows: in a 16-bit format, which is added in float and else rounded from
-# double; and of an odd width, which has no last cosine or a last column of zeros.
-cdef void stage_rows_at(const RowPointers *plus, const RowPointers *minus, const double *anchor,
-                        const double *offset, const PlanView *plan, const Target *target,
-                        real *staging) noexcept nogil:
-    cdef Target plain = target[0]
+# The same as `add_angles_<real>`, through staging rows, for two kinds of rows: those of a 16-bit
+# format, which are added in float or else rounded from double; and those of an odd width, which
+# lack the last cosine or have a last column of zeros.
+cdef void stage_pair(const RowPointers *plus, const RowPointers *minus, const double *anchor,
+                     const double *offset, const PlanView *plan, const Target *target,
+                     real *staging) noexcept nogil:
     cdef RowPointers to[2]
     cdef const RowPointers *wanted[2]
+    cdef const RowPointers *first
+    cdef const RowPointers *second
     cdef Py_ssize_t step = staged_width(plan.n, target.width), i
     cdef real *row
-    plain.adds = plain.streams = False
     wanted[0], wanted[1] = plus, minus
     for i in range(2):
         to[i].out = <char *> (staging + i * step)
         to[i].x = NULL
-    encode_rows_at(&to[0] if plus is not NULL else NULL, &to[1] if minus is not NULL else NULL,
-                   anchor, offset, plan, &plain, staging + 2 * step)
+    first, second = &to[0] if plus is not NULL else NULL, &to[1] if minus is not NULL else NULL
+    if real is float:
+        add_angles_float(first, second, anchor, offset, plan.n, 1.0, plan.interleaved, False)
+    else:
+        add_angles_double(first, second, anchor, offset, plan.n, 1.0, plan.interleaved, False)
     for i in range(2):
         if wanted[i] is NULL:
             continue
@@ -197,6 +123,14 @@ cdef void stage_rows_at(const RowPointers *plus, const RowPointers *minus, const
             target.format.round(wanted[i].out, <const double *> row, target.width)
         else:
             memcpy(wanted[i].out, row, target.width * sizeof(real))
+
+
+# The rows of a run that is not encoded.
+cdef void scale_run(const Run *run, const Target *target, real scale) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(run.length):
+        scale_row(run.out + k * target.stride, x_of(run, k, target), scale, target.width,
+                  target)
 
 
 # The rows of a run, two mirrored ones at a time; `next` is what will be read after them.
@@ -212,9 +146,7 @@ cdef void encode_run(const Run *run, const char *next, PlanView *plan, const Tar
     cdef const RowPointers *minus
     cdef bint staged = target.format is not NULL or target.width != 2 * n
     if not run.encodes:
-        for k in range(run.length):
-            scale_row(run.out + k * target.stride, x_of(run, k, target), <real> target.scale,
-                      target.width, target)
+        scale_run(run, target, <real> target.scale)
         return
     anchor = anchor_row(plan, run.anchor)
     above.x = below.x = NULL
@@ -241,9 +173,13 @@ cdef void encode_run(const Run *run, const char *next, PlanView *plan, const Tar
             origin = plan.table + 2 * n * k if anchor == plan.table else anchor
             offset = NULL
         if staged:
-            stage_rows_at(plus, minus, origin, offset, plan, target, staging)
+            stage_pair(plus, minus, origin, offset, plan, target, staging)
+        elif real is float:
+            add_angles_float(plus, minus, origin, offset, n, <float> target.scale,
+                             plan.interleaved, target.streams)
         else:
-            encode_rows_at(plus, minus, origin, offset, plan, target, staging)
+            add_angles_double(plus, minus, origin, offset, n, target.scale, plan.interleaved,
+                              target.streams)
 
 
 cdef inline double position_of(const double *positions, double start,
@@ -294,7 +230,7 @@ cdef void flush_window(Window *window, PlanView *plan, const Target *target,
     cdef Py_ssize_t *buckets = window.buckets
     cdef Run *runs = window.runs
     cdef const Run *run
-    while size < window.count:  # so size < 2 * count, for which there is room in `buckets`
+    while size < window.count:  # ends below 2 * count or at 1: there is room in `buckets`
         size *= 2
     for i in range(size):
         buckets[i] = -1
@@ -309,6 +245,18 @@ cdef void flush_window(Window *window, PlanView *plan, const Target *target,
             buckets[bucket] = run.next
             next = run.next if run.next >= 0 else min(i + 1, window.count - 1)
             encode_run(run, x_of(&runs[next], 0, target), plan, target, staging)
+    window.count = 0
+
+
+cdef size_t size_of_window(Py_ssize_t max_runs) noexcept:
+    return max_runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t))
+
+
+# An empty window in memory of that size.
+cdef void begin_window(Window *window, void *memory, Py_ssize_t max_runs) noexcept:
+    window.runs = <Run *> memory
+    window.buckets = <Py_ssize_t *> (window.runs + max_runs)
+    window.size = max_runs
     window.count = 0
 
 
@@ -330,12 +278,12 @@ cdef void group_rows(Window *window, char *out, const char *x, const int64_t *id
             flush_window(window, plan, target, staging)
 
 
-cdef void group_entries(Walk *walk, const Rectangle *part, double start, PlanView *plan,
+cdef void group_entries(Walk *walk, const Rectangle *rectangle, double start, PlanView *plan,
                         const Target *target, real *staging, Window *window) noexcept nogil:
     cdef View *views = walk.views
-    cdef Py_ssize_t row = part.row, entry
-    seek(walk, part.entry)
-    for entry in range(part.entries):
+    cdef Py_ssize_t row = rectangle.row, entry
+    seek(walk, rectangle.entry)
+    for entry in range(rectangle.entries):
         group_rows(
             window, views[OUT].entry + row * target.stride,
             views[X].entry + (row * target.x_stride if views[IDS].data is NULL else 0),
@@ -344,20 +292,20 @@ cdef void group_entries(Walk *walk, const Rectangle *part, double start, PlanVie
             if views[POSITIONS].data is not NULL else NULL,
             start + row,
             (<const uint8_t *> views[MASK].entry) + row if views[MASK].data is not NULL else NULL,
-            part.rows, plan, target, staging)
+            rectangle.rows, plan, target, staging)
         advance(walk)
     flush_window(window, plan, target, staging)
 
 
 # A tile of rows is made once and added to every batch entry while it is in cache.
-cdef void add_tiles(Walk *walk, const Rectangle *part, double start, PlanView *plan,
+cdef void add_tiles(Walk *walk, const Rectangle *rectangle, double start, PlanView *plan,
                     const Target *target, real *staging, real *tile,
                     Py_ssize_t tile_rows) noexcept nogil:
     cdef View *out = &walk.views[OUT]
     cdef View *x = &walk.views[X]
     cdef const double *positions = <const double *> walk.views[POSITIONS].data
     cdef Target to_tile = target[0]
-    cdef Py_ssize_t width = target.width, size, first, stop = part.row + part.rows
+    cdef Py_ssize_t width = target.width, size, first, stop = rectangle.row + rectangle.rows
     cdef Py_ssize_t count, entry, row, rows
     cdef bint contiguous
     cdef const char *source
@@ -367,15 +315,15 @@ cdef void add_tiles(Walk *walk, const Rectangle *part, double start, PlanView *p
     to_tile.format = NULL
     size = width * (sizeof(real) if target.format is NULL else target.format.itemsize)
     contiguous = target.stride == size == target.x_stride
-    for first from part.row <= first < stop by tile_rows:
+    for first from rectangle.row <= first < stop by tile_rows:
         count = min(stop - first, tile_rows)
         encode_rows(<char *> tile, NULL, plan, &to_tile,
                     positions + first if positions is not NULL else NULL, start + first, count,
                     staging)
         # contiguous rows are added as one
         rows = count if contiguous else 1
-        seek(walk, part.entry)
-        for entry in range(part.entries):
+        seek(walk, rectangle.entry)
+        for entry in range(rectangle.entries):
             for row from 0 <= row < count by rows:
                 source = x.entry + (first + row) * target.x_stride
                 add_row(out.entry + (first + row) * target.stride, source, source + AHEAD,
@@ -396,38 +344,27 @@ cdef Traversal traversal_of(const Walk *walk, bint adds) noexcept:
     return TILED if tiles else CONSECUTIVE
 
 
-cdef void encode_rectangle(Walk *walk, const Rectangle *part, Traversal traversal, double start,
-                           PlanView *plan, const Target *target, Scratch *scratch,
-                           real *staging) noexcept nogil:
+cdef void encode_range(Walk *walk, Py_ssize_t first, Py_ssize_t stop, Traversal traversal,
+                       double start, PlanView *plan, const Target *target, Scratch *scratch,
+                       real *staging) noexcept nogil:
     cdef View *out = &walk.views[OUT]
     cdef View *x = &walk.views[X]
+    cdef Rectangle rectangle
     cdef Py_ssize_t entry
-    if traversal == GROUPED:
-        group_entries(walk, part, start, plan, target, staging, &scratch.window)
-    elif traversal == TILED:
-        add_tiles(walk, part, start, plan, target, staging, <real *> scratch.tile,
-                  scratch.tile_rows)
-    else:
-        seek(walk, part.entry)
-        for entry in range(part.entries):
-            encode_rows(out.entry + part.row * target.stride,
-                        x.entry + part.row * target.x_stride, plan, target, NULL,
-                        start + part.row, part.rows, staging)
-            advance(walk)
-
-
-cdef void encode_range(bint single, Walk *walk, Py_ssize_t first, Py_ssize_t stop,
-                       Traversal traversal, double start, PlanView *plan, const Target *target,
-                       Scratch *scratch) noexcept nogil:
-    cdef Rectangle part
     while first < stop:
-        part = next_rectangle(walk, &first, stop)
-        if single:
-            encode_rectangle(walk, &part, traversal, start, plan, target, scratch,
-                             <float *> scratch.staging)
+        rectangle = next_rectangle(walk, &first, stop)
+        if traversal == GROUPED:
+            group_entries(walk, &rectangle, start, plan, target, staging, &scratch.window)
+        elif traversal == TILED:
+            add_tiles(walk, &rectangle, start, plan, target, staging, <real *> scratch.tile,
+                      scratch.tile_rows)
         else:
-            encode_rectangle(walk, &part, traversal, start, plan, target, scratch,
-                             <double *> scratch.staging)
+            seek(walk, rectangle.entry)
+            for entry in range(rectangle.entries):
+                encode_rows(out.entry + rectangle.row * target.stride,
+                            x.entry + rectangle.row * target.x_stride, plan, target, NULL,
+                            start + rectangle.row, rectangle.rows, staging)
+                advance(walk)
     if target.streams:
         stream_fence()
 
@@ -466,37 +403,35 @@ cdef int view_plan(PlanView *view, plan) except -1:
     return 0
 
 
-# Room for an anchor's row and four staging rows, for a tile, and for as many runs as may wait. Each
+# Room for an anchor's row and two staging rows, for a tile, and for as many runs as may wait. Each
 # begins a cache line, which half of the loads would cross elsewhere.
 cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Target *target,
                   size_t itemsize, Traversal traversal, Py_ssize_t rows) except -1:
-    cdef size_t anchor = align_up(2 * plan.n * sizeof(double))
-    cdef size_t staging = align_up(4 * staged_width(plan.n, target.width) * itemsize)
+    cdef size_t anchor = 2 * plan.n * sizeof(double)
+    cdef size_t staging = 2 * staged_width(plan.n, target.width) * itemsize
     cdef size_t tile = 0, row = target.width * itemsize
-    cdef Py_ssize_t runs = min(rows, <Py_ssize_t> WINDOW) if traversal == GROUPED else 0
-    cdef char *aligned
+    cdef Py_ssize_t max_runs = min(rows, <Py_ssize_t> WINDOW) if traversal == GROUPED else 0
+    cdef char *free_scratch
     if traversal == TILED:
         scratch.tile_rows = min(
             walk.length, <Py_ssize_t> max(1, (LONG_TILE if target.streams else TILE) // row))
-        tile = align_up(row * scratch.tile_rows)
-    scratch.memory = malloc(CACHE_LINE + anchor + staging + tile
-                            + runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t)))
+        tile = row * scratch.tile_rows
+    scratch.memory = malloc(CACHE_LINE + align_up(anchor) + align_up(staging) + align_up(tile)
+                            + size_of_window(max_runs))
     if scratch.memory is NULL:
         raise MemoryError("posenc: no memory for a few rows of scratch")
-    aligned = <char *> align_up(<size_t> scratch.memory)
-    plan.anchor = <double *> aligned
-    scratch.staging = aligned + anchor
-    scratch.tile = aligned + anchor + staging
-    scratch.window.runs = <Run *> (aligned + anchor + staging + tile)
-    scratch.window.buckets = <Py_ssize_t *> (scratch.window.runs + runs)
-    scratch.window.size = runs
-    scratch.window.count = 0
+    free_scratch = <char *> align_up(<size_t> scratch.memory)
+    plan.anchor = <double *> take(&free_scratch, anchor)
+    scratch.staging = take(&free_scratch, staging)
+    scratch.tile = take(&free_scratch, tile)
+    begin_window(&scratch.window, free_scratch, max_runs)
     return 0
 
 
 # The walk of `add`, and of `fill` without an x. Where there are ids, x is a table of rows.
 cdef int walk_sums(Walk *walk, View *views, cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids,
-                   cnp.ndarray positions, cnp.ndarray mask, int of_positions) except -1:
+                   double start, cnp.ndarray positions, cnp.ndarray mask, int of_positions,
+                   Py_ssize_t first, Py_ssize_t stop) except -1:
     cdef Py_ssize_t width
     cdef int dtype = cnp.PyArray_TYPE(out)
     begin_walk(walk, views, out)
@@ -514,7 +449,7 @@ cdef int walk_sums(Walk *walk, View *views, cnp.ndarray out, cnp.ndarray x, cnp.
     while views[walk.count - 1].data is NULL:
         walk.count -= 1
     merge_axes(walk)
-    return 0
+    return check_range(walk, start, first, stop)
 
 
 cdef Target target_of(cnp.ndarray out, cnp.ndarray x, const Walk *walk, double scale,
@@ -530,36 +465,28 @@ cdef Target target_of(cnp.ndarray out, cnp.ndarray x, const Walk *walk, double s
     return target
 
 
-# out = PE, or x * scale + PE.
-cdef int encode(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
-                cnp.ndarray positions, cnp.ndarray mask, plan, double scale, bint stream,
-                Py_ssize_t first, Py_ssize_t stop) except -1:
-    cdef Walk walk
-    cdef View views[VIEWS]
-    walk_sums(&walk, views, out, x, ids, positions, mask, cnp.NPY_FLOAT64)
-    check_range(&walk, first, stop)
-    return encode_walk(&walk, out, x, start, plan, scale, stream, first, stop)
-
-
-cdef int encode_walk(Walk *walk, cnp.ndarray out, cnp.ndarray x, double start, plan, double scale,
-                     bint stream, Py_ssize_t first, Py_ssize_t stop) except -1:
+# out = PE, or x * scale + PE, of a walk and a plan that are checked.
+cdef int encode_walk(Walk *walk, cnp.ndarray out, cnp.ndarray x, double start, PlanView *plan,
+                     double scale, bint stream, Py_ssize_t first, Py_ssize_t stop) except -1:
     cdef Target target = target_of(out, x, walk, scale, stream)
-    cdef PlanView view
     cdef Scratch scratch
+    cdef PyThreadState *thread
     cdef Traversal traversal = traversal_of(walk, target.adds)
     # 16-bit formats are added in float, and rounded from double
     cdef bint single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32 or (
         target.format is not NULL and target.adds)
-    view_plan(&view, plan)
-    if not -1 <= target.width - 2 * view.n <= 1:
+    if not -1 <= target.width - 2 * plan.n <= 1:
         refuse("plan")
-    allocate(&scratch, &view, walk, &target, sizeof(float) if single else sizeof(double), traversal,
+    allocate(&scratch, plan, walk, &target, sizeof(float) if single else sizeof(double), traversal,
              stop - first)
-    if (stop - first) * target.width * cnp.PyArray_ITEMSIZE(out) <= TINY:
-        encode_range(single, walk, first, stop, traversal, start, &view, &target, &scratch)
+    thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
+    if single:
+        encode_range(walk, first, stop, traversal, start, plan, &target, &scratch,
+                     <float *> scratch.staging)
     else:
-        with nogil:
-            encode_range(single, walk, first, stop, traversal, start, &view, &target, &scratch)
+        encode_range(walk, first, stop, traversal, start, plan, &target, &scratch,
+                     <double *> scratch.staging)
+    take_gil(thread)
     free(scratch.memory)
     return 0
 
@@ -582,10 +509,11 @@ cdef bint is_small_sum(cnp.ndarray out, cnp.ndarray x) noexcept:
 # checks in Python have their say.
 cdef bint try_encode_small(cnp.ndarray out, cnp.ndarray x, double start, double scale,
                            plan) except -1:
-    cdef cnp.ndarray table = <cnp.ndarray> PyTuple_GET_ITEM(plan, TABLE)
     cdef Walk walk
     cdef View views[VIEWS]
-    if cnp.PyArray_DIM(out, 2) != 2 * cnp.PyArray_DIM(table, 2):
+    cdef PlanView view
+    view_plan(&view, plan)
+    if cnp.PyArray_DIM(out, 2) != 2 * view.n:
         return False
     walk.views = views
     walk.count = 2
@@ -596,5 +524,5 @@ cdef bint try_encode_small(cnp.ndarray out, cnp.ndarray x, double start, double 
     views[OUT].strides[0] = views[X].strides[0] = cnp.PyArray_STRIDE(out, 0)
     views[OUT].row_stride = views[X].row_stride = cnp.PyArray_STRIDE(out, 1)
     views[POSITIONS].data = views[MASK].data = views[IDS].data = NULL
-    encode_walk(&walk, out, x, start, plan, scale, False, 0, walk.entries * walk.length)
+    encode_walk(&walk, out, x, start, &view, scale, False, 0, walk.entries * walk.length)
     return True
