@@ -1,7 +1,7 @@
 """Every test that takes `backend` runs on every backend of this machine.
 
 `reference.py` says what is right, in mpmath; `arrays.py` has the dtypes, the forms of arrays and how
-they are compared, `internals.py` the private names of the library that tests need. A test that
+they are compared, `internals.py` private names that several files need. A test that
 measures its process's memory or waits for a signal is marked `alone`, one of minutes `slow`. What
 frameworks compute is in `oracles`, which this run leaves out.
 """

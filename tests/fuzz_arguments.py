@@ -718,8 +718,8 @@ _JUNK: list[Callable[[], Any]] = [
     lambda: [[1], 2],
     lambda: memoryview(b"abcdefgh"),
     lambda: functools.reduce(lambda inner, _: [inner], range(70), cast(Any, 1)),
-    lambda: np.zeros((1,) * _arrays.MOST_AXES, "i8"),
-    lambda: np.zeros((1,) * min(40, _arrays.MOST_AXES), object),
+    lambda: np.zeros((1,) * _arrays.MAX_AXES, "i8"),
+    lambda: np.zeros((1,) * min(40, _arrays.MAX_AXES), object),
     lambda: [1] * 70,
     lambda: np.empty((0, 2**40), "f4"),
     lambda: np.empty((2**40, 0), "f8"),
@@ -1044,7 +1044,7 @@ def _spoil_array(call: Call, rng: random.Random) -> None:
             lambda: memory.view(value, (side, side, *value.shape[-1:]), (0, 0, value.itemsize), 0),
             lambda: memory.view(value, (3, side, *value.shape[-1:]), (8, 16, value.itemsize), 0),
             lambda: value.reshape(
-                (1,) * rng.randrange(1, max(_arrays.MOST_AXES - value.ndim, 2)) + value.shape
+                (1,) * rng.randrange(1, max(_arrays.MAX_AXES - value.ndim, 2)) + value.shape
             ),
             lambda: np.zeros((*value.shape[:-1], 0), value.dtype),
             lambda: np.lib.stride_tricks.as_strided(

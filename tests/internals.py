@@ -1,4 +1,4 @@
-"""The private names of the library that tests lean on, in one place."""
+"""Private names of the library that several test files lean on."""
 
 import contextlib
 import importlib
@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import posenc
-from posenc import _arrays, _backend, _recent
+from posenc import _arrays, _backend, _cache
 
 # The backends from the best to the last, whether this machine has them or not, and their modules.
 MODULES: dict[str, str] = {name: f"posenc.{file}" for name, file in _backend._MODULES.items()}
@@ -31,7 +31,7 @@ def max_position(encoding: posenc.Sinusoidal | posenc.Rotary) -> float:
 
 def forget() -> None:
     """Nothing is prepared any more."""
-    _recent.clear()
+    _cache.clear()
 
 
 # Within ``with``:
@@ -39,4 +39,4 @@ def forget() -> None:
 
 def streaming() -> contextlib.AbstractContextManager[Any]:
     """Outputs of any size are written as large ones are, by non-temporal stores."""
-    return mock.patch.object(_arrays, "_STREAM", 0)
+    return mock.patch.object(_arrays, "_STREAM_BYTES", 0)

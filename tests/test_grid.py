@@ -358,6 +358,23 @@ def test_coordinates_may_lie_in_out(backend: str) -> None:
     assert_same_bits(posenc.grid_encoding((60_000, 2), 4, coordinates=where, out=out), expected)
 
 
+def test_coordinates_that_the_dtype_changes_are_refused_before_anything_is_written(
+    backend: str,
+) -> None:
+    coordinates = np.arange(200_000.0)  # several tiles
+    out = np.zeros((200_000, 4), np.float32)
+
+    class Changing:
+        @property
+        def dtype(self) -> Dtype:
+            coordinates[-1] = np.nan
+            return out.dtype
+
+    with pytest.raises(ValueError, match="coordinates"):
+        ALL.grid_encoding((200_000,), 4, coordinates=[coordinates], dtype=Changing(), out=out)
+    assert not out.any()
+
+
 def test_coordinates_without_a_point_are_numbers_too() -> None:
     with pytest.raises(TypeError, match=r"^coordinates\[1\] must be bool, integer or float"):
         ALL.grid_encoding((3, 0), 4, coordinates=[range(3), np.array([], "U1")])

@@ -27,6 +27,8 @@ RETIRED = {
     r"\bturn_\w+": "rotate_* for rotary embeddings, add_angles for rows",
     r"\.limit\b": "max_position",
     r"\bpaired\b": "interleaved",
+    r"\b_?(MOST|LEAST)_[A-Z]": "MAX_*, MIN_*",
+    r"\b_recent\b": "_cache",
     r"\bhalve\b": "veltkamp_split",
     r"\bplain_halves\b": "kernel_bits",
     r"\b_halves\.h\b": "formats.h",
@@ -45,8 +47,8 @@ RETIRED = {
     r"\bbatches\(|\b_merged\((a|array)\b|\bas_strided\(": "the kernels' own walk over leading axes",
     r"\battention=|\.attention\b": "attention_factor",
     r"\b_arrays\.(beside|apart|spread|addend|embeddings|switches|working|plain_halves|streams"
-    r"|positions|start|width|vector|indices|within|rounded|batches|places)\b": "a verb that "
-    "says what is checked",
+    r"|positions|start|width|vector|indices|within|rounded|batches|places|few_axes|items|integers"
+    r"|output|result|addressable|plain)\b": "a verb that says what is checked",
     r"\bdef (beside|apart|spread|addend|switches|streams|working|within|rounded|tabulate)\(": "a "
     "verb that says it, such as require_disjoint",
     # home-made terms, of which the field has its own
@@ -87,6 +89,8 @@ def test_words_that_were_given_up_do_not_come_back(word: str) -> None:
         ("void turn_float_as(float *out)", "void rotate_float(float *out)"),
         ("Rotary(8, attention=1.2)", "Rotary(8, attention_factor=1.2)"),
         ("from . import _arrays, _workers", "from . import _arrays, _pieces"),
+        ("_MOST_BYTES = 2**63 - 1", "MAX_AXES = 32, at MOST_ and at least"),
+        ("return _recent.get(key, make)", "the most recently used last"),
         ("class Encoder(NamedTuple):", "class TransformerEncoder:"),
         ("anchor = NEAR * round(p / NEAR)", "NEAREST, LINEAR"),
         (
@@ -105,7 +109,7 @@ LAYERS: list[set[str]] = [
     {"__main__"},
     {"__init__"},
     {"_config", "bias", "grid", "learned", "positions", "relative", "rotary", "sinusoidal"},
-    {"_blocks", "_fused_add", "_numpy", "_pieces", "_plan", "_planner", "_presets", "_recent"}
+    {"_blocks", "_fused_add", "_numpy", "_pieces", "_plan", "_planner", "_presets", "_cache"}
     | {"_rope_config", "_rope_models"},
     {"_arrays", "_checks", "_formats", "_frequencies"},
     {"_backend"},

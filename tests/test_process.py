@@ -151,9 +151,9 @@ def test_as_many_threads_run_as_there_are_workers(
 
 def test_negative_workers_count_from_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6), raising=False)
-    assert [_pieces.count(n) for n in (-1, -2, -6, 1, 99)] == [6, 5, 1, 1, 99]
+    assert [_pieces.thread_count(n) for n in (-1, -2, -6, 1, 99)] == [6, 5, 1, 1, 99]
     with pytest.raises(ValueError, match="-1 to -6"):
-        _pieces.count(-7)
+        _pieces.thread_count(-7)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])

@@ -14,7 +14,7 @@ from arrays import byte_swapped, read_only
 from internals import plan_of
 
 import posenc
-from posenc import _frequencies, _recent
+from posenc import _cache, _frequencies
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "split"])
@@ -100,11 +100,11 @@ def test_as_many_conventions_as_take_turns_stay_prepared_within_bounds(backend: 
                 posenc.positional_encoding(1, 512, base=base)
                 posenc.Sinusoidal(512, base=float(base))
         assert geometric.call_count == 64
-        assert _recent.used() < 1 << 25
+        assert _cache.nbytes() < 1 << 25
         for base in range(2, 66):
             posenc.Rotary(2048, base=base)
             posenc.positional_encoding(1, 4096, base=base)
-        assert _recent.used() < 1 << 25
+        assert _cache.nbytes() < 1 << 25
 
 
 def test_small_calls_are_checked_like_any_other(backend: str) -> None:

@@ -1,4 +1,4 @@
-"""Positional encodings for Transformers on the CPU: exact, in place, at the speed of memory."""
+"""Exact positional encodings for Transformers on the CPU, added to embeddings in one pass."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ __all__ = [
     "t5_buckets",
 ]
 
-# Imported when it is first asked for: together they take as long as all the rest.
+# Imported on first access: together they take as long to import as everything else.
 _LATER = {
     "Learned": "learned",
     "Rotary": "rotary",

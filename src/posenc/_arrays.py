@@ -1,8 +1,8 @@
 """The checks of a call's arrays: each is made once, here, and the kernels rely on it.
 
 Conversion comes first, as it may run code of the caller's: `as_array` converts, and all that follows
-uses NumPy's own functions on the result. A kernel reads an array either through a `plain` view made
-after the last conversion or through a copy of our own.
+uses NumPy's own functions on the result. A kernel reads an array either through an `as_plain` view,
+made after the last conversion, or through a copy of our own.
 """
 
 import math
@@ -15,17 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _backend
-from ._checks import MOST_COLUMNS, shown, unmasked
+from ._checks import MAX_COLUMNS, shown, unmasked
 from ._formats import NAMES, float_dtype, is_float
 
 Array = npt.NDArray[Any]
 
 _FLOAT64 = np.dtype(np.float64)
-_STREAM = 24 << 20  # bytes of output from which non-temporal stores are faster
+_STREAM_BYTES = 24 << 20  # bytes of output from which non-temporal stores are faster
 _ALIGNMENT = 64  # bytes: a cache line, an AVX-512 register, and what JAX takes without a copy
-_MOST_BYTES = 2**63 - 1  # NumPy counts them in an int64
-# Axes that an array of NumPy may have; a result has one more than its positions or ids.
-MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
+_MAX_BYTES = 2**63 - 1  # NumPy counts them in an int64
+# The most axes that an array of NumPy has.
+MAX_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
 # The types of most elements of lists: these need no further conversion.
 _NUMBERS = (int, float, bool)
 # float64 has every integer up to here.
@@ -35,40 +35,40 @@ _EXACT_INTEGERS = 2**53
 def as_array(name: str, values: npt.ArrayLike, dtype: type | None = None) -> Array:
     """Whatever NumPy, or DLPack on the CPU, makes an array of; masked elements are refused.
 
-    The result may be the caller's own array, which the caller's code can still change: see `plain`.
+    It may be the caller's own array, which the caller's code can still change: see `as_plain`.
     """
     if type(values) is np.ndarray:
         return values
     if issubclass(type(values), np.ndarray):
         unmasked(name, values)
         return values  # type: ignore[return-value]
-    held = _held(name, values)
+    tuples = _as_tuples(name, values)
     try:
-        result = np.asarray(held, dtype)
+        result = np.asarray(tuples, dtype)
         if result.dtype == object and not result.ndim and hasattr(type(values), "__dlpack__"):
             result = np.from_dlpack(values)  # type: ignore[arg-type]
     except (MemoryError, RecursionError):
         raise
     except ValueError as error:  # of lists: their lengths differ, or they are nested too deep
         raise ValueError(
-            f"{name} must be an array, or sequences of one length, got {_kind_of(values)}"
+            f"{name} must be an array, or sequences of one length, got {_describe(values)}"
         ) from error
     except Exception as error:
-        raise TypeError(f"{name} must be an array_like, got {_kind_of(values)}") from error
+        raise TypeError(f"{name} must be an array_like, got {_describe(values)}") from error
     return result
 
 
-def _held(name: str, values: Any, depth: int = 0) -> Any:
+def _as_tuples(name: str, values: Any, depth: int = 0) -> Any:
     """Lists as tuples, at every depth.
 
     While NumPy converts a list, an element's ``__array__`` can shorten it, and NumPy then reads
     beyond its end.
     """
-    if depth < MOST_AXES and _is_sequence(values):
+    if depth < MAX_AXES and _is_sequence(values):
         return tuple(
             [
-                item if type(item) in _NUMBERS else _held(name, item, depth + 1)
-                for item in items(values)
+                item if type(item) in _NUMBERS else _as_tuples(name, item, depth + 1)
+                for item in elements(values)
             ]
         )
     unmasked(name, values)
@@ -80,27 +80,27 @@ def _is_sequence(values: Any) -> bool:
     return issubclass(type(values), list | tuple)
 
 
-def items(values: Any) -> list[Any]:
+def elements(values: Any) -> list[Any]:
     """The elements of a list or a tuple; methods of a subclass are not called."""
     own = list if issubclass(type(values), list) else tuple
     return list(own.__getitem__(values, slice(None)))
 
 
-def _kind_of(values: Any) -> str:
+def _describe(values: Any) -> str:
     kind = type(values)
     builtin = kind.__module__ == "builtins"
     return shown(values) if builtin else f"{kind.__module__}.{kind.__qualname__}"[:80]
 
 
-def plain(array: Array) -> Array:
+def as_plain(array: Array) -> Array:
     """A view as an ndarray proper, whose shape the caller's code cannot change."""
     return np.ndarray.view(array, np.ndarray)
 
 
-def few_axes(name: str, array: Array) -> None:
-    """ValueError unless NumPy allows a result with one more axis."""
-    if array.ndim >= MOST_AXES:
-        raise ValueError(f"{name} must have at most {MOST_AXES - 1} axes, got {array.ndim}")
+def check_ndim(name: str, array: Array) -> None:
+    """ValueError unless NumPy allows a result with one more axis, that of the columns."""
+    if array.ndim >= MAX_AXES:
+        raise ValueError(f"{name} must have at most {MAX_AXES - 1} axes, got {array.ndim}")
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any], of: str = "length") -> Array:
@@ -108,7 +108,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], of: str = "length") -> A
 
     Messages name the argument ``of``, on which the shape depends.
     """
-    addressable(of, shape, dtype)
+    check_size(of, shape, dtype)
     size = math.prod(shape) * dtype.itemsize + _ALIGNMENT
     try:
         buffer = np.empty(size, np.uint8)
@@ -119,14 +119,21 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], of: str = "length") -> A
     return _backend.kernels.aligned_array(buffer, shape, dtype)
 
 
-def output(
+def aligned_copy(array: Array, dtype: np.dtype[Any]) -> Array:
+    """A copy as `empty` makes arrays: C-contiguous, its data aligned to 64 bytes."""
+    result = empty(array.shape, dtype)
+    result[...] = array
+    return result
+
+
+def as_output(
     out: Array, shape: tuple[int, ...] | None = None, dtype: np.dtype[Any] | None = None
 ) -> Array:
     """``out`` as a plain ndarray that a kernel can write to; ``None`` is any shape or dtype."""
     if not issubclass(type(out), np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
     unmasked("out", out)
-    out = plain(out)
+    out = as_plain(out)
     if not is_float(out.dtype) or (dtype is not None and out.dtype != dtype):
         wanted = f"{NAMES} in native byte order" if dtype is None else dtype
         raise TypeError(f"out must have dtype {wanted}, got {shown(out.dtype)}")
@@ -150,14 +157,14 @@ def output(
     return out
 
 
-def result(
+def prepare_out(
     out: Array | None, shape: tuple[int, ...], dtype: npt.DTypeLike | None, of: str = "length"
 ) -> tuple[Array, Array]:
     """``out``, or a fresh array of the dtype, by default float64; and the same as a plain ndarray."""
     wanted = None if dtype is None else float_dtype(dtype)
     if out is None:
         out = empty(shape, wanted or _FLOAT64, of)
-    return out, output(out, shape, wanted)
+    return out, as_output(out, shape, wanted)
 
 
 def rows_of(out: Array) -> tuple[int, int]:
@@ -167,7 +174,7 @@ def rows_of(out: Array) -> tuple[int, int]:
 
 def use_streaming_stores(out: Array) -> bool:
     """Whether non-temporal stores are faster: ``out`` is too large to stay in the caches."""
-    return out.nbytes > _STREAM
+    return out.nbytes > _STREAM_BYTES
 
 
 def _rows_overlap(out: Array) -> bool:
@@ -215,7 +222,7 @@ def as_table(name: str, weight: Array, columns: int | None = None) -> Array:
 
 
 def _as_floats(name: str, array: Array) -> Array:
-    result = plain(array)
+    result = as_plain(array)
     if not is_float(result.dtype.newbyteorder("=")):
         raise TypeError(f"{name} must have dtype {NAMES}, got {shown(result.dtype)}")
     return result
@@ -223,7 +230,7 @@ def _as_floats(name: str, array: Array) -> Array:
 
 def last_axis(name: str, array: Array) -> int:
     """The length of the last axis of an array of rows, which has two axes or more."""
-    shape = plain(array).shape
+    shape = as_plain(array).shape
     if len(shape) < 2:
         raise ValueError(f"{name} must have shape (..., length, d_model), got shape {shape}")
     return int(shape[-1])
@@ -264,7 +271,7 @@ def prepare_out_and_x(
     dtype = x.dtype.newbyteorder("=")
     if out is None:
         out = empty(x.shape, dtype, "x")
-    plain = output(out, x.shape, dtype)
+    plain = as_output(out, x.shape, dtype)
     for name, array in (gathered or {}).items():
         require_disjoint(name, array, plain)
     if in_place(x, plain):
@@ -303,7 +310,7 @@ def as_positions(
 
     Copied first: another thread may change the original between the checks and the kernel.
     """
-    own = np.array(plain(as_array(name, values)), order="C")
+    own = np.array(as_plain(as_array(name, values)), order="C")
     if own.dtype == object:
         own = _python_integers(name, own, "bool, integer or float")
     elif not _is_real(own.dtype):
@@ -361,7 +368,7 @@ def _python_integers(name: str, own: Array, wanted: str) -> Array:
     return result.reshape(own.shape)
 
 
-def integers(name: str, values: npt.ArrayLike, *, bools: bool = False) -> Array:
+def as_integers(name: str, values: npt.ArrayLike, *, bools: bool = False) -> Array:
     """``values`` as an array of any integer dtype, or of bool where ``bools``."""
     result = _integral(name, values, bools)
     if result.dtype.kind != "O":
@@ -376,7 +383,7 @@ def integers(name: str, values: npt.ArrayLike, *, bools: bool = False) -> Array:
 def _integral(name: str, values: npt.ArrayLike, bools: bool = False) -> Array:
     """``values`` as an array of any integer dtype or of Python's ints, or where ``bools`` of bool."""
     wanted = "bool or integer" if bools else "integer"
-    result = plain(as_array(name, values))
+    result = as_plain(as_array(name, values))
     if result.dtype.kind in ("biu" if bools else "iu"):
         return result
     if not result.size and result.dtype.kind == "f":  # NumPy's dtype of an empty list
@@ -409,7 +416,7 @@ def check_indices(name: str, own: Array, count: int, of: str) -> npt.NDArray[np.
 
 def as_bool_mask(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Bool, or integers that are 0 and 1, as a fresh C-contiguous array of bool."""
-    given = integers(name, values, bools=True)
+    given = as_integers(name, values, bools=True)
     if given.dtype != np.bool_ and not 0 <= np.bitwise_or.reduce(given, axis=None) <= 1:
         wrong = given[(given != 0) & (given != 1)][0]
         raise ValueError(f"{name} must be bool, or integers that are 0 and 1, got {wrong}")
@@ -464,20 +471,19 @@ def round_scalar(number: float | np.floating[Any], dtype: np.dtype[Any]) -> floa
         return number  # exact in either
     with np.errstate(all="ignore"):
         result = float(dtype.type(number))
-    return (
-        math.nan if math.isnan(result) else result
-    )  # of two NaNs, backends may keep either's bits
+    # One NaN for all: of two, backends may keep either's bits.
+    return math.nan if math.isnan(result) else result
 
 
 def as_vector(name: str, values: npt.ArrayLike) -> tuple[float, ...]:
     """An array_like of finite numbers with one axis, as a tuple of floats."""
-    own = np.array(plain(as_array(name, values)))
+    own = np.array(as_plain(as_array(name, values)))
     if not _is_real(own.dtype) or own.dtype == np.bool_:
         raise TypeError(f"{name} must be real numbers, got dtype {shown(own.dtype)}")
     if own.ndim != 1 or not own.size:
         raise ValueError(f"{name} must have one axis and an element, got shape {shown(own.shape)}")
-    if own.size > MOST_COLUMNS:
-        raise ValueError(f"{name} must be at most {MOST_COLUMNS} numbers, got {own.size}")
+    if own.size > MAX_COLUMNS:
+        raise ValueError(f"{name} must be at most {MAX_COLUMNS} numbers, got {own.size}")
     numbers = tuple((own.astype(np.float64) + 0.0).tolist())  # -0.0 is 0.0
     for number in numbers:
         if not math.isfinite(number):
@@ -485,14 +491,14 @@ def as_vector(name: str, values: npt.ArrayLike) -> tuple[float, ...]:
     return numbers
 
 
-def addressable(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+def check_size(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """``shape``, or a ValueError that names the argument it depends on: NumPy must allow its size.
 
     NumPy counts the other axes of an empty array too. There may still be too little memory.
     """
-    elements = math.prod(max(side, 1) for side in shape)
-    if elements * dtype.itemsize + _ALIGNMENT > _MOST_BYTES:
+    count = math.prod(max(length, 1) for length in shape)
+    if count * dtype.itemsize + _ALIGNMENT > _MAX_BYTES:
         raise ValueError(
-            f"{name} must leave a result below 2**63 bytes, got {shown(elements)} entries"
+            f"{name} must leave a result below 2**63 bytes, got {shown(count)} entries"
         )
     return shape

@@ -19,7 +19,7 @@ _repr.maxstring = _repr.maxother = _SHOWN
 _repr.maxtuple = 16
 
 # The largest width, whose plan takes 50 MB: over three times that of PaLM, 18432 (arXiv:2204.02311).
-MOST_COLUMNS = 1 << 16
+MAX_COLUMNS = 1 << 16
 
 
 def shown(value: Any) -> str:

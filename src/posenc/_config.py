@@ -1,4 +1,4 @@
-"""What is installed here, for a bug report."""
+"""The version, and the configuration to include in a bug report."""
 
 import platform
 
@@ -10,14 +10,14 @@ __version__ = "0.1.0"
 
 
 def show_config() -> dict[str, str | list[str] | dict[str, str]]:
-    """What a bug report needs to say: versions, the machine, and the kernels in use.
+    """Return what to include in a bug report: versions, the machine, and the kernels in use.
 
     Returns
     -------
     dict
-        ``version`` of posenc; ``backend`` in use and those ``available`` on this machine, the best
-        first; the ``unavailable`` ones, each with the reason; versions of ``numpy`` and ``python``;
-        ``machine``, the processor's architecture.
+        ``version`` of posenc; the ``backend`` in use; the backends ``available`` on this machine,
+        best first; the ``unavailable`` ones, each with the reason; the versions of ``numpy`` and
+        ``python``; and ``machine``, the architecture of the processor.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The contract of the kernels, which every backend meets. Python checks all of it; the compiled
-kernels check once more what costs nanoseconds: axes, shapes, dtypes and widths, but no value of an
-array.
+kernels check once more what costs nanoseconds: axes, shapes, dtypes, widths, numbers of pairs and
+lengths to count, but no position and no id.
 
 Arrays
     ``out`` and ``x`` have shape (..., length, width), with any number of leading axes, none
@@ -11,10 +11,10 @@ Arrays
     computed from ``x[id]``.
 
     ``ids`` (int64), ``positions`` (float64; int64 in `gather_add`) and ``mask`` (bool) have shape
-    (..., length), unit stride on the last axis and any other. Their leading axes broadcast to those of ``out``; the last is
-    ``length``. Where ``positions`` are None, rows are those of ``start``, ``start + 1``, ... in every
-    batch entry. No position is beyond the plan's ``max_position``, and ids and the positions of
-    `gather_add` are rows of their tables.
+    (..., length), unit stride on the last axis and any other strides. Their leading axes broadcast
+    to those of ``out``; the last is ``length``. Where ``positions`` are None, rows are those of
+    ``start``, ``start + 1``, ... in every batch entry. No position is beyond the plan's
+    ``max_position``, and ids and the positions of `gather_add` are rows of their tables.
 
 Ranges of rows
     A batch entry is an index of the leading axes; in C order these are 0, 1, ... A call computes

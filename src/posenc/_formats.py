@@ -50,8 +50,9 @@ FORMATS: Final = {
     )
 }
 
-_BFLOAT16 = np.dtype(np.uint16)
-_OF_NUMPY = tuple(dtype for dtype in FORMATS if dtype != _BFLOAT16)
+# Types of ml_dtypes, which NumPy does not know until that is imported, as the kernels see them.
+_EXTENSIONS: Final = {"bfloat16": np.dtype(np.uint16)}
+_OF_NUMPY = tuple(dtype for dtype in FORMATS if dtype not in _EXTENSIONS.values())
 
 _names = [row.name for row in FORMATS.values()]
 NAMES = f"{', '.join(_names[:-1])} or {_names[-1]}"
@@ -59,12 +60,12 @@ NAMES = f"{', '.join(_names[:-1])} or {_names[-1]}"
 
 def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
     """The dtype of one of the formats, in native byte order."""
-    if isinstance(dtype, str) and dtype == "bfloat16":
+    if isinstance(dtype, str) and dtype in list(_EXTENSIONS):
         try:
             import ml_dtypes  # noqa: F401 - from then on NumPy knows the name
         except ModuleNotFoundError:
             raise TypeError(
-                "dtype bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
+                f"dtype {dtype} needs the package ml_dtypes: pip install ml_dtypes"
             ) from None
     try:
         result = np.dtype(dtype)
@@ -79,23 +80,27 @@ def float_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether this is the dtype of one of the formats, in native byte order."""
-    return dtype in _OF_NUMPY or is_bfloat16(dtype)
+    return dtype in _OF_NUMPY or _bits_of(dtype) is not None
 
 
-def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether this is the bfloat16 of ml_dtypes, which need not be imported.
+def _bits_of(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """What the kernels see of one of `_EXTENSIONS` in native byte order; None of another dtype.
 
-    Its type decides: another type may have the same name.
+    Its type decides: another type may have the same name. ml_dtypes need not be imported.
     """
     ml_dtypes = sys.modules.get("ml_dtypes")
-    return ml_dtypes is not None and dtype.type is ml_dtypes.bfloat16 and dtype.isnative
+    if ml_dtypes is None or not dtype.isnative:
+        return None
+    kinds = (bits for name, bits in _EXTENSIONS.items() if dtype.type is getattr(ml_dtypes, name))
+    return next(kinds, None)
 
 
 def accumulation_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """What products and sums are computed in: float32 for the 16-bit formats."""
-    return FORMATS[_BFLOAT16 if is_bfloat16(dtype) else dtype].accumulation
+    return FORMATS[_bits_of(dtype) or dtype].accumulation
 
 
 def kernel_bits(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The array as the kernels take it: bfloat16 as its bits."""
-    return array.view(_BFLOAT16) if is_bfloat16(array.dtype) else array
+    bits = _bits_of(array.dtype)
+    return array if bits is None else array.view(bits)

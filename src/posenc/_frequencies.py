@@ -15,7 +15,7 @@ import numpy.typing as npt
 QuarterTurns: TypeAlias = tuple[list[float], list[float]]
 
 # Of a larger double the kernels' Veltkamp split overflows.
-_LARGEST_SPLIT = 2.0**996
+_MAX_SPLIT = 2.0**996
 
 # Bits of the mantissas while frequencies are multiplied up.
 _BITS = 192
@@ -24,8 +24,8 @@ _BITS = 192
 Scaled: TypeAlias = tuple[int, int]
 
 # Bounds of the argument of exp: the results have some 2000 digits, far more than a double's range.
-_MOST_EXPONENT = decimal.Decimal(4600)
-_LEAST_EXPONENT = decimal.Decimal(-4600)
+_MAX_EXPONENT = decimal.Decimal(4600)
+_MIN_EXPONENT = decimal.Decimal(-4600)
 # Quarter turns in a radian, 2 / pi, to 64 digits.
 _PER_RADIAN = decimal.Decimal("0.6366197723675813430755350534900574481378385829618257949906693762")
 # Of a precision that is ours whatever the caller's context is.
@@ -95,7 +95,7 @@ def power(number: float, exponent: float) -> float:
 
 def _splittable(frequencies: QuarterTurns) -> QuarterTurns:
     """The frequencies, or an OverflowError where the kernels' arithmetic would overflow."""
-    if max(map(abs, frequencies[0])) > _LARGEST_SPLIT:
+    if max(map(abs, frequencies[0])) > _MAX_SPLIT:
         raise OverflowError
     return frequencies
 
@@ -138,7 +138,7 @@ def _root_of_inverse(
         exponent = context.divide(context.ln(base), context.minus(degree))
         # At the bounds all frequencies but the first underflow or overflow; beyond them the integers
         # below would be too long.
-        root = context.exp(max(min(exponent, _MOST_EXPONENT), _LEAST_EXPONENT))
+        root = context.exp(max(min(exponent, _MAX_EXPONENT), _MIN_EXPONENT))
         value, shift = _mantissa(*root.as_integer_ratio())
     for _ in range(halvings):
         even = _BITS + (shift + _BITS) % 2

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _checks, _formats, _pieces
-
-Array = npt.NDArray[Any]
+from ._arrays import Array
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class _Options(NamedTuple):
-    """A call's options as numbers and arrays of our own."""
+    """A call's options as numbers and arrays of our own, of which `_resolve` makes the kernel's."""
 
     start: float
     positions: Array | None
@@ -71,13 +70,13 @@ def add(
 ) -> Array:
     """``x * scale`` and the rows of the source."""
     given = _arrays.as_array("x", x)
-    options = _converted(source, start, positions, mask, scale, workers)
+    options = _convert(source, start, positions, mask, scale, workers)
     # No code but ours and NumPy's from here on.
     embedded = _arrays.as_embeddings(given, source.width)
     _check_dtype(source, "x", embedded)
-    options = _resolved(source, options, embedded.shape[:-1], "x", embedded.dtype)
+    options = _resolve(source, options, embedded.shape[:-1], "x", embedded.dtype)
     out, plain, embedded = _arrays.prepare_out_and_x(embedded, out, source.gathered())
-    kernel = _kernel(source, plain, embedded, None, options)
+    kernel = _bind_kernel(source, plain, embedded, None, options)
     _pieces.run(kernel, *_arrays.rows_of(plain), options.workers)
     return out
 
@@ -97,29 +96,29 @@ def embed(
     """``weight[ids] * scale`` and the rows of the source; the table is the argument `name`."""
     given = _arrays.as_array(name, weight)
     chosen = _arrays.as_indices("ids", ids)
-    _arrays.few_axes("ids", chosen)
-    options = _converted(source, start, positions, mask, scale, workers)
+    _arrays.check_ndim("ids", chosen)
+    options = _convert(source, start, positions, mask, scale, workers)
     # No code but ours and NumPy's from here on.
     table = _arrays.as_table(name, given, source.width)
     _check_dtype(source, name, table)
     chosen = _arrays.check_indices("ids", chosen, len(table), f"rows of {name}")
-    options = _resolved(source, options, chosen.shape, "ids", table.dtype)
+    options = _resolve(source, options, chosen.shape, "ids", table.dtype)
     shape, dtype = (*chosen.shape, source.width), table.dtype.newbyteorder("=")
     if out is None:
         out = _arrays.empty(shape, dtype, "ids")
-    plain = _arrays.output(out, shape, dtype)
+    plain = _arrays.as_output(out, shape, dtype)
     for read, array in {**source.gathered(), name: table}.items():
         _arrays.require_disjoint(read, array, plain)
     if _arrays.kernel_ready(table):
-        kernel = _kernel(source, plain, table, chosen, options)
+        kernel = _bind_kernel(source, plain, table, chosen, options)
     else:
-        _gather(plain, table, chosen)
-        kernel = _kernel(source, plain, plain, None, options)
+        _gather_rows(plain, table, chosen)
+        kernel = _bind_kernel(source, plain, plain, None, options)
     _pieces.run(kernel, *_arrays.rows_of(plain), options.workers)
     return out
 
 
-def _converted(
+def _convert(
     source: "Source",
     start: SupportsIndex,
     positions: npt.ArrayLike | None,
@@ -129,11 +128,12 @@ def _converted(
 ) -> _Options:
     """A caller's options; converting them may run code of the caller's."""
     first = _checks.integer("start", start)
-    where = None if positions is None else source.as_positions(positions)
-    if where is not None and first:
+    own_positions = None if positions is None else source.as_positions(positions)
+    if positions is not None and first:
         raise ValueError(f"start must be 0 where positions are given, got {_checks.shown(first)}")
-    keep = None if mask is None else _arrays.as_bool_mask("mask", mask)
-    return _Options(first, where, keep, _checks.real("scale", scale), _pieces.count(workers))
+    own_mask = None if mask is None else _arrays.as_bool_mask("mask", mask)
+    factor = _checks.real("scale", scale)
+    return _Options(first, own_positions, own_mask, factor, _pieces.thread_count(workers))
 
 
 def _check_dtype(source: "Source", name: str, array: Array) -> None:
@@ -144,26 +144,26 @@ def _check_dtype(source: "Source", name: str, array: Array) -> None:
         )
 
 
-def _resolved(
+def _resolve(
     source: "Source", options: _Options, rows: tuple[int, ...], of: str, dtype: np.dtype[Any]
 ) -> _Options:
-    """The options for rows of that shape and dtype, those of the argument `of`."""
-    first, where, keep, scale, workers = options
-    begin, where = source.resolve(int(first), where, rows, of)
-    if keep is not None:
-        _arrays.check_broadcast("mask", keep, rows)
-    factor = _arrays.round_scalar(scale, _formats.accumulation_dtype(dtype.newbyteorder("=")))
-    return _Options(begin, where, keep, factor, workers)
+    """The options for rows of that shape and dtype, those of the argument `of`, once they fit."""
+    start, positions = source.resolve(int(options.start), options.positions, rows, of)
+    if options.mask is not None:
+        _arrays.check_broadcast("mask", options.mask, rows)
+    wide = _formats.accumulation_dtype(dtype.newbyteorder("="))
+    scale = _arrays.round_scalar(options.scale, wide)
+    return options._replace(start=start, positions=positions, scale=scale)
 
 
-def _gather(out: Array, table: Array, ids: Array) -> None:
+def _gather_rows(out: Array, table: Array, ids: Array) -> None:
     """``out[...] = table[ids]``, with a copy of one sequence at a time rather than of the table."""
     if out.size:
         for index in np.ndindex(ids.shape[:-1]):
             out[index] = table[ids[index]]
 
 
-def _kernel(
+def _bind_kernel(
     source: "Source", out: Array, x: Array, ids: Array | None, options: _Options
 ) -> Callable[[int, int], None]:
     """The kernel's call, but for the range of rows."""

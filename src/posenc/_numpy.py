@@ -638,8 +638,8 @@ def _reduced(position: Floats, quarter_turns: Floats) -> tuple[Floats, Floats, F
 
 def _veltkamp_split(values: Floats) -> tuple[Floats, Floats]:
     """The upper and the lower half of the significand of each value, as doubles."""
-    spread = _SPLIT * values
-    upper = spread - (spread - values)
+    scaled = _SPLIT * values
+    upper = scaled - (scaled - values)
     return upper, values - upper
 
 

@@ -12,14 +12,14 @@ from . import _checks
 from ._plan import ANCHOR_SPACING
 
 # Bytes of output between two checks for signals: some tens of milliseconds.
-_PIECE = 1 << 26
+_PIECE_BYTES = 1 << 26
 # Bytes of output from which a thread is worth its start.
-_THREAD = 1 << 20
+_THREAD_BYTES = 1 << 20
 # Milliseconds to wait for a thread that has not begun.
-_PATIENCE = 1000
+_PATIENCE_MS = 1000
 
 
-def count(workers: SupportsIndex) -> int:
+def thread_count(workers: SupportsIndex) -> int:
     """``workers`` as in scipy.fft: a number of threads, or from -1 on down from the CPUs' number."""
     number = _checks.integer("workers", workers)
     if number > 0:
@@ -42,11 +42,11 @@ def run(kernel: Callable[[int, int], None], rows: int, row_bytes: int, workers: 
     size = rows * row_bytes
     if not size:
         return
-    workers = min(workers, size // _THREAD)
-    if workers <= 1 and size <= _PIECE:
+    workers = min(workers, size // _THREAD_BYTES)
+    if workers <= 1 and size <= _PIECE_BYTES:
         kernel(0, rows)
         return
-    limit = _PIECE if workers <= 1 else min(_PIECE, size // (2 * workers))
+    limit = _PIECE_BYTES if workers <= 1 else min(_PIECE_BYTES, size // (2 * workers))
     # Between two anchors at the least: in smaller ranges the same anchor is computed many times.
     step = max(limit // (row_bytes * ANCHOR_SPACING), 1) * ANCHOR_SPACING
     pieces = ((first, min(first + step, rows)) for first in range(0, rows, step))
@@ -118,7 +118,7 @@ def _share(
                     while begun[index] and not ended[index]:
                         lock.acquire()
                 # ... but let it begin, as a fork while there are threads is one with threads.
-                for _ in range(_PATIENCE):
+                for _ in range(_PATIENCE_MS):
                     if all(begun[: len(tickets)]) or len(gone) == len(tickets):
                         break
                     time.sleep(0.001)

@@ -1,7 +1,5 @@
 """Making plans. This is not in _plan.py, which the NumPy kernels import, as it calls kernels."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -15,9 +13,9 @@ _FLOAT64 = np.dtype(np.float64)
 _ANCHORS = 32
 
 # float64 has every integer up to here.
-_LARGEST_POSITION = 2.0**53
+_MAX_POSITION = 2.0**53
 # The kernels' range reduction is exact up to here.
-_MOST_QUARTER_TURNS = 2.0**53
+_MAX_QUARTER_TURNS = 2.0**53
 
 
 def make_plan(
@@ -28,7 +26,7 @@ def make_plan(
     quarter_turns = np.empty((4, len(nearest)))
     quarter_turns[0], quarter_turns[3] = nearest, left
     fastest = max(map(abs, nearest))
-    max_anchor = _MOST_QUARTER_TURNS // fastest if fastest else _LARGEST_POSITION
+    max_anchor = _MAX_QUARTER_TURNS // fastest if fastest else _MAX_POSITION
     rows = _empty(ANCHOR_SPACING + _ANCHORS, 2, len(nearest))
     _backend.kernels.make_table(rows, quarter_turns, max_anchor)
     table, offsets = rows, rows
@@ -62,15 +60,12 @@ def _max_position(max_anchor: float) -> float:
     if max_anchor < ANCHOR_SPACING:
         return max_anchor
     farther = ANCHOR_SPACING // 2 - 1
-    return min(_LARGEST_POSITION, max(ANCHOR_SPACING - 1.0, max_anchor - farther))
+    return min(_MAX_POSITION, max(ANCHOR_SPACING - 1.0, max_anchor - farther))
 
 
 def _empty(*shape: int) -> npt.NDArray[np.float64]:
     return _arrays.empty(shape, _FLOAT64)
 
 
-def _copy(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """A C-contiguous copy that is aligned as `_arrays.empty` has it."""
-    result = _empty(*array.shape)
-    np.copyto(result, array)
-    return result
+def _copy(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return _arrays.aligned_copy(array, _FLOAT64)

@@ -98,13 +98,13 @@ _PRESETS = {
 
 
 def presets() -> dict[str, str]:
-    """The names for `Sinusoidal.preset`, and what each is.
+    """Return the names for `Sinusoidal.preset`, each with a description.
 
     Returns
     -------
     dict of str to str
-        Where the formula is from, which of its names stand for which keyword, and where its
-        framework begins to count, which a preset does not.
+        For each name: the source of the formula, the keywords that its parameters correspond to,
+        and the position of the framework's first token, which is not part of a preset.
 
     Examples
     --------

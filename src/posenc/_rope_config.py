@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _checks, _frequencies
-from ._checks import MOST_COLUMNS, shown
+from ._checks import MAX_COLUMNS, shown
 from ._frequencies import logarithm, power
 from ._rope_models import FAMILIES, REFUSED, Family, Layer
 
@@ -24,7 +24,7 @@ Values = dict[str, Any]
 # The depth to which dictionaries are read: a layer type in rope_parameters in text_config.
 _DEPTH = 3
 # Axes of positions of the longest mrope_section.
-_MOST_SECTIONS = 64
+_MAX_SECTIONS = 64
 
 
 class Rope(NamedTuple):
@@ -60,7 +60,7 @@ def _with_plain_keys(config: Mapping[Any, Any], depth: int = 0) -> dict[Any, Any
 # A key with one of these words between its underscores may affect the rotation ...
 _WORDS = frozenset(("longrope", "mrope", "ntk", "rope", "rotary", "theta", "xdrope", "yarn"))
 # ... except these, which are about layers without one, about positions, or about other tensors.
-_HARMLESS = frozenset(
+_HARMLESS_KEYS = frozenset(
     (
         "memory_attention_rope_dropout",
         "memory_attention_rope_feat_sizes",
@@ -73,8 +73,8 @@ _HARMLESS = frozenset(
     )
 )
 # Keys of a rope dictionary that do not affect the rotation: its history, a factor on queries.
-_REMARKS = frozenset(("finetuned", "llama_4_scaling_beta"))
-_OF_FORMULAS = frozenset(
+_WITHOUT_EFFECT = frozenset(("finetuned", "llama_4_scaling_beta"))
+_FORMULA_KEYS = frozenset(
     (
         "alpha",
         "attention_factor",
@@ -110,7 +110,7 @@ _SIZES = {
     "max_position_embeddings": ("n_positions", "max_seq_len", "model_max_length"),
 }
 # Keys that may be in a rope dictionary or outside it.
-_ANYWHERE = frozenset(
+_SHARED_KEYS = frozenset(
     (
         "max_position_embeddings",
         "original_max_position_embeddings",
@@ -119,7 +119,7 @@ _ANYWHERE = frozenset(
         *_SYNONYMS,
     )
 )
-_BESIDE = frozenset(
+_OUTER_KEYS = frozenset(
     (
         "head_dim",
         "layer_rope_theta",
@@ -134,34 +134,38 @@ _BESIDE = frozenset(
     )
 )
 # Keys that tell the whole configuration of a model from a rope dictionary.
-_WHOLE = frozenset(("architectures", "num_hidden_layers", "transformers_version", "vocab_size"))
+_MODEL_KEYS = frozenset(
+    ("architectures", "num_hidden_layers", "transformers_version", "vocab_size")
+)
 
 # A model of which only the keys are known.
-_UNKNOWN = Family(part=True, alpha=True, rope_interleave=True, reads=(*_SYNONYMS, "rotary_dim"))
+_UNKNOWN_FAMILY = Family(
+    part=True, alpha=True, rope_interleave=True, reads=(*_SYNONYMS, "rotary_dim")
+)
 
 
-def _understood(config: Values, rope: Values | None, family: Family) -> None:
+def _check_keys(config: Values, rope: Values | None, family: Family) -> None:
     """ValueError for a key that may affect the rotation in a way that is not known here."""
     for key in rope or ():
-        if key not in _OF_FORMULAS | _ANYWHERE | _REMARKS:
-            raise ValueError(_strange(key))
+        if key not in _FORMULA_KEYS | _SHARED_KEYS | _WITHOUT_EFFECT:
+            raise ValueError(_unknown_key(key))
     known = {*family.quotient, family.width, "rope_parameters", "rope_scaling"}
-    known |= _ANYWHERE | _BESIDE | _HARMLESS
+    known |= _SHARED_KEYS | _OUTER_KEYS | _HARMLESS_KEYS
     known |= {layer.theta_key for layer in family.layers.values() if layer.theta_key}
     strict = False
     if rope is None:
-        known |= _OF_FORMULAS | _REMARKS
-        strict = not {"rope_type", "type"}.isdisjoint(config) and _WHOLE.isdisjoint(config)
+        known |= _FORMULA_KEYS | _WITHOUT_EFFECT
+        strict = not {"rope_type", "type"}.isdisjoint(config) and _MODEL_KEYS.isdisjoint(config)
     for key, value in config.items():
-        if key not in known and value is not False and (strict or _bears(key)):
-            raise ValueError(_strange(key))
+        if key not in known and value is not False and (strict or _may_affect_rotation(key)):
+            raise ValueError(_unknown_key(key))
 
 
-def _bears(key: Any) -> bool:
+def _may_affect_rotation(key: Any) -> bool:
     return isinstance(key, str) and not _WORDS.isdisjoint(key.lower().split("_"))
 
 
-def _strange(key: Any) -> str:
+def _unknown_key(key: Any) -> str:
     why = "what it does to the rotation is not known here"
     if key == "attn_factor":
         why = "transformers ignores it, others multiply by it; attention_factor is read by all"
@@ -172,23 +176,23 @@ def _strange(key: Any) -> str:
 
 
 def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "_Config":
-    beside, null = _text(config)
-    name = beside.get("model_type", "")
+    outer, null = _text_values(config)
+    name = outer.get("model_type", "")
     if not isinstance(name, str):
         raise TypeError(f"model_type must be a string, got {shown(name)}")
     name = str.__str__(name)  # a subclass of str may lie
     if name in REFUSED:
         raise ValueError(f"model_type {name!r} turns as no Rotary does: {REFUSED[name]}")
-    family = FAMILIES.get(name, _UNKNOWN)
-    rope = _parameters(beside, family, layer_type)
-    _understood(beside, rope, family)
-    values = _merged(beside | _of_one_layer(beside, family, layer_type), rope, family)
+    family = FAMILIES.get(name, _UNKNOWN_FAMILY)
+    rope = _rope_dictionary(outer, family, layer_type)
+    _check_keys(outer, rope, family)
+    values = _merge(outer | _layer_widths(outer, family, layer_type), rope, family)
     rope_type = _rope_type(values, family)
     for old in [old for old, new in _SYNONYMS.items() if new in given]:
         values.pop(old, None)
-    values |= {key: _index(key, value) for key, value in given.items()}
-    claims = _claims(values, family)
-    _fill(values, family, null, alone=rope is None)
+    values |= {key: _as_python_integer(key, value) for key, value in given.items()}
+    overridden = _pop_overridden_widths(values, family)
+    _fill_defaults(values, family, null, alone=rope is None)
     _fill_lengths(values, rope_type)
     if rope_type != "longrope" and "short_factor" in values:  # Phi-3 has other names for it
         raise ValueError(
@@ -196,11 +200,11 @@ def _read(config: Mapping[str, Any], given: Values, layer_type: str | None) -> "
             f"got {shown(values['short_factor'])}"
         )
     result = _Config(values, family, rope_type)
-    _check(result, {key: beside[key] for key in beside.keys() - given}, claims, layer_type)
+    _check(result, {key: outer[key] for key in outer.keys() - given}, overridden, layer_type)
     return result
 
 
-def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
+def _text_values(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
     """The values of a model, or of its part for text, and the keys that are null."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
@@ -212,25 +216,25 @@ def _text(config: Mapping[str, Any]) -> tuple[Values, set[str]]:
     return values, config.keys() - values.keys()
 
 
-def _parameters(config: Values, family: Family, layer_type: str | None) -> Values | None:
+def _rope_dictionary(config: Values, family: Family, layer_type: str | None) -> Values | None:
     """The rope dictionary of a layer type; None where its keys are among those of the model."""
     parameters = _dictionary(config, "rope_parameters")
     scaling = _dictionary(config, "rope_scaling")
-    if "rope_type" in config and _WHOLE.isdisjoint(config) and not (parameters or scaling):
+    if "rope_type" in config and _MODEL_KEYS.isdisjoint(config) and not (parameters or scaling):
         return None  # a rope dictionary itself, of unknown layers
     if family.layers:
-        return _of_several(config, parameters, scaling, family, layer_type)
+        return _layer_dictionary(config, parameters, scaling, family, layer_type)
     if parameters and scaling:
-        rope: Values | None = _both(parameters, scaling)
+        rope: Values | None = _combine(parameters, scaling)
     elif parameters or scaling:
         rope = parameters or scaling
     elif family.parameters:
         rope = dict(family.parameters)
     else:
         rope = {} if "rope_parameters" in config or "rope_scaling" in config else None
-    layers = _mappings(rope or {})
+    layers = _keys_of_mappings(rope or {})
     if rope and layers:
-        rope = _of_layer(rope, layers, layer_type)
+        rope = _select_layer(rope, layers, layer_type)
     elif layer_type is not None:
         types = config.get("layer_types")
         if not isinstance(types, list | tuple) or layer_type not in types:
@@ -249,19 +253,19 @@ def _dictionary(config: Values, key: str) -> Values:
 
 
 # Keys that belong to some values of rope_type only.
-_OF_TYPES = _OF_FORMULAS - {"interleaved", "mrope_interleaved", "mrope_section"}
+_TYPE_KEYS = _FORMULA_KEYS - {"interleaved", "mrope_interleaved", "mrope_section"}
 
 
-def _both(parameters: Values, scaling: Values) -> Values:
+def _combine(parameters: Values, scaling: Values) -> Values:
     """`rope_scaling` overrides `rope_parameters` except for their theta, as in transformers."""
-    nested = _mappings({**parameters, **scaling})
+    nested = _keys_of_mappings({**parameters, **scaling})
     if nested:
         raise ValueError(
             f"rope_scaling must be None where rope_parameters are, for {shown(nested[0])}"
         )
-    kept = {key: value for key, value in parameters.items() if key not in _OF_TYPES}
+    kept = {key: value for key, value in parameters.items() if key not in _TYPE_KEYS}
     for key in kept.keys() & scaling.keys():
-        if not _same(kept[key], scaling[key]):
+        if not _are_equal(kept[key], scaling[key]):
             raise ValueError(
                 f"rope_scaling and rope_parameters must agree on {key}, "
                 f"got {shown(scaling[key])} and {shown(kept[key])}"
@@ -269,27 +273,27 @@ def _both(parameters: Values, scaling: Values) -> Values:
     return kept | scaling
 
 
-def _same(a: Any, b: Any) -> bool:
+def _are_equal(a: Any, b: Any) -> bool:
     """Whether two values are equal, if they are of a type that JSON has."""
     return type(a) in (bool, int, float, str, list) and a == b
 
 
-def _mappings(rope: Values) -> list[Any]:
+def _keys_of_mappings(rope: Values) -> list[Any]:
     return [key for key, value in rope.items() if isinstance(value, Mapping)]
 
 
-def _of_layer(rope: Values, layers: Iterable[Any], layer_type: str | None) -> Values:
+def _select_layer(rope: Values, layers: Iterable[Any], layer_type: str | None) -> Values:
     """One of the dictionaries for several layer types."""
     for key, value in rope.items():
         if value is not None and key not in (*layers, "rope_type", "type"):
             raise ValueError(f"rope_parameters must have layer types alone, got {shown(key)}")
     if layer_type in rope and rope[layer_type] is None:
         raise ValueError(f"layer_type must be one with a rotation, got {shown(layer_type)}")
-    chosen: Mapping[str, Any] = rope[_layer(layers, layer_type)]
-    return _one_layer({key: value for key, value in chosen.items() if value is not None})
+    chosen: Mapping[str, Any] = rope[_check_layer_type(layers, layer_type)]
+    return _without_truncate({key: value for key, value in chosen.items() if value is not None})
 
 
-def _layer(layers: Iterable[Any], layer_type: str | None) -> str:
+def _check_layer_type(layers: Iterable[Any], layer_type: str | None) -> str:
     names = list(layers)
     if not isinstance(layer_type, str) or layer_type not in names:
         listed = ", ".join(shown(name).strip("'") for name in names[:4])
@@ -297,23 +301,25 @@ def _layer(layers: Iterable[Any], layer_type: str | None) -> str:
     return layer_type
 
 
-def _of_several(
+def _layer_dictionary(
     config: Values, parameters: Values, scaling: Values, family: Family, layer_type: str | None
 ) -> Values:
     """The rope dictionary of a layer type, from a class's newer or older form of several."""
-    layers = _mappings(parameters)
+    layers = _keys_of_mappings(parameters)
     if parameters and not layers:
         raise ValueError(
             f"rope_parameters must have {', '.join(family.layers)}, got {shown(parameters)}"
         )
-    if scaling and (_mappings(scaling) or not any(of.scaled for of in family.layers.values())):
+    if scaling and (
+        _keys_of_mappings(scaling) or not any(of.scaled for of in family.layers.values())
+    ):
         raise ValueError(f"rope_scaling must be in rope_parameters, got {shown(scaling)}")
     if scaling and layers and not family.updates:
         raise ValueError(f"rope_scaling must be in rope_parameters, got {shown(scaling)}")
-    name = _layer(layers or family.layers, layer_type)
+    name = _check_layer_type(layers or family.layers, layer_type)
     layer = family.layers.get(name, Layer())
     if layers:
-        rope = _of_layer(parameters, layers, name)
+        rope = _select_layer(parameters, layers, name)
         rope.setdefault("partial_rotary_factor", layer.written)
     else:
         partial = config.get("partial_rotary_factor", layer.partial)
@@ -326,7 +332,9 @@ def _of_several(
             scaling.get("type"),
         ):
             rope["attention_factor"] = layer.attention_factor
-        rope |= _one_layer({key: value for key, value in scaling.items() if value is not None})
+        rope |= _without_truncate(
+            {key: value for key, value in scaling.items() if value is not None}
+        )
     if "rope_theta" not in rope and not family.nested:
         rope["rope_theta"] = config.get(layer.theta_key or "", layer.theta)
     key = "original_max_position_embeddings"  # the value for all layers is not read
@@ -335,7 +343,7 @@ def _of_several(
     return rope
 
 
-def _one_layer(rope: Values) -> Values:
+def _without_truncate(rope: Values) -> Values:
     if "truncate" in rope:
         raise ValueError(
             f"truncate must be left out of the parameters of one layer type, where transformers "
@@ -344,12 +352,12 @@ def _one_layer(rope: Values) -> Values:
     return rope
 
 
-def _of_one_layer(config: Values, family: Family, layer_type: str | None) -> Values:
+def _layer_widths(config: Values, family: Family, layer_type: str | None) -> Values:
     """Widths that the layers of one type have and others do not."""
     layer = family.layers.get(layer_type or "")
     layers, types = config.get("per_layer_config"), config.get("layer_types")
     if isinstance(layers, Mapping) and isinstance(types, list) and layer_type is not None:
-        own = [_widths(of) for of in _at(layers, types, layer_type)]
+        own = [_widths_of(of) for of in _layers_of_type(layers, types, layer_type)]
         if any(of != own[0] for of in own):
             raise ValueError(f"per_layer_config must be alike in all layers of {layer_type!r}")
         return own[0] if own else {}
@@ -359,29 +367,29 @@ def _of_one_layer(config: Values, family: Family, layer_type: str | None) -> Val
     return {"head_dim": config.get(key, default)}
 
 
-def _at(layers: Mapping[Any, Any], types: Sequence[Any], layer_type: str) -> list[Any]:
+def _layers_of_type(layers: Mapping[Any, Any], types: Sequence[Any], layer_type: str) -> list[Any]:
     """The values of each layer of a type; the layers' numbers may be strings with leading zeros."""
     numbered = {str(key).lstrip("0") or "0": value for key, value in layers.items()}
     return [numbered.get(str(i), {}) for i, of in enumerate(types) if of == layer_type]
 
 
-def _widths(values: Any) -> Values:
+def _widths_of(values: Any) -> Values:
     if not isinstance(values, Mapping):
         raise TypeError(f"per_layer_config must have mappings, got {shown(values)}")
     return {key: values[key] for key in ("head_dim", "qk_rope_head_dim") if key in values}
 
 
-def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
+def _merge(outer: Values, rope: Values | None, family: Family) -> Values:
     """The values of a model that count, overridden by those of its rope dictionary."""
-    values = {key: value for key, value in beside.items() if key not in family.unread}
+    values = {key: value for key, value in outer.items() if key not in family.ignores}
     if rope is None:
-        if not _WHOLE.isdisjoint(values):  # which means something else there
+        if not _MODEL_KEYS.isdisjoint(values):  # which means something else there
             values.pop("type", None)
     else:
-        kept = _ANYWHERE | _BESIDE | {*family.quotient, family.width}
+        kept = _SHARED_KEYS | _OUTER_KEYS | {*family.quotient, family.width}
         values = {key: value for key, value in values.items() if key in kept}
         key = "original_max_position_embeddings"
-        if key in rope and key in values and not _same(values[key], rope[key]):
+        if key in rope and key in values and not _are_equal(values[key], rope[key]):
             raise ValueError(
                 f"{key} must be the same in the rope parameters and beside them, "
                 f"got {shown(rope[key])} and {shown(values[key])}"
@@ -398,44 +406,47 @@ def _merged(beside: Values, rope: Values | None, family: Family) -> Values:
 
 
 def _rope_type(values: Values, family: Family) -> str:
-    said = values.get("rope_type", values.get("type", "default"))
-    said = str.__str__(said) if isinstance(said, str) else said  # a subclass may lie
-    if not isinstance(said, str) or said not in (*_FORMULAS, *family.longrope, "mrope"):
-        raise ValueError(f"rope_type must be one of {', '.join(_FORMULAS)}, got {shown(said)}")
-    if said in family.longrope:
+    rope_type = values.get("rope_type", values.get("type", "default"))
+    if isinstance(rope_type, str):
+        rope_type = str.__str__(rope_type)  # a subclass may lie
+    if not isinstance(rope_type, str) or rope_type not in (*_FORMULAS, *family.longrope, "mrope"):
+        raise ValueError(f"rope_type must be one of {', '.join(_FORMULAS)}, got {shown(rope_type)}")
+    if rope_type in family.longrope:
         return "longrope"
-    if said == "mrope":  # in the first files of Qwen2-VL
-        said = "default"
-    if family.only == ("axial",) and said == "default":
-        said = "axial"
+    if rope_type == "mrope":  # in the first files of Qwen2-VL
+        rope_type = "default"
+    if family.only == ("axial",) and rope_type == "default":
+        rope_type = "axial"
     types = family.only or _FORMULAS
-    if said not in types or (said == "axial" and not family.only and family is not _UNKNOWN):
+    if rope_type not in types or (
+        rope_type == "axial" and not family.only and family is not _UNKNOWN_FAMILY
+    ):
         raise ValueError(
             f"rope_type must be one that model_type {shown(values.get('model_type'))} has, "
-            f"got {said!r}"
+            f"got {rope_type!r}"
         )
-    return said
+    return rope_type
 
 
-def _claims(values: Values, family: Family) -> Values:
+def _pop_overridden_widths(values: Values, family: Family) -> Values:
     """Remove and return the widths that others override: they must agree with those."""
-    claims = {}
-    if family is not _UNKNOWN:
+    overridden = {}
+    if family is not _UNKNOWN_FAMILY:
         read = {family.width, *family.reads}
         for key in {"qk_rope_head_dim", "rotary_dim"} & values.keys() - read:
-            claims[key] = values.pop(key)
+            overridden[key] = values.pop(key)
     if {"partial_rotary_factor", "qk_rope_head_dim"} & values.keys() and "rotary_dim" in values:
-        claims["rotary_dim"] = values.pop("rotary_dim")
-    return claims
+        overridden["rotary_dim"] = values.pop("rotary_dim")
+    return overridden
 
 
-def _fill(values: Values, family: Family, null: set[str], alone: bool) -> None:
+def _fill_defaults(values: Values, family: Family, null: set[str], alone: bool) -> None:
     """Fill in missing values from older keys and from the model's class."""
     for old, new in _SYNONYMS.items():
         if old in values and old in family.reads:
             values.setdefault(new, values[old])
     # It is not known which layers a rope dictionary without a model is for.
-    if family is not _UNKNOWN and not (alone and family.layers):
+    if family is not _UNKNOWN_FAMILY and not (alone and family.layers):
         if not family.layers:
             values.setdefault("rope_theta", family.theta)
         key = family.width or "head_dim"
@@ -466,12 +477,12 @@ class _Config(NamedTuple):
     @property
     def known(self) -> bool:
         """Whether the model's class is known, and with it which keys it reads."""
-        return self.family is not _UNKNOWN
+        return self.family is not _UNKNOWN_FAMILY
 
     def number(self, key: str, default: float | None = None) -> float:
         return _number(key, self.values[key] if default is None else self.values.get(key, default))
 
-    def either(self, key: str, default: float) -> float:
+    def number_unless_zero(self, key: str, default: float) -> float:
         """A number, or the default where it is missing or 0, as in transformers."""
         value = self.values.get(key, default)
         return default if _is_zero(value) else _number(key, value)
@@ -479,9 +490,9 @@ class _Config(NamedTuple):
     def length(self, key: str, default: float | None = None) -> float:
         """The length of a sequence: an integer of any type, or as in some files a float."""
         value = self.values[key] if default is None else self.values.get(key, default)
-        return _number(key, _index(key, value))
+        return _number(key, _as_python_integer(key, value))
 
-    def switch(self, key: str, default: bool) -> bool:
+    def boolean(self, key: str, default: bool) -> bool:
         value = self.values.get(key, default)
         if not isinstance(value, bool):
             raise TypeError(f"{key} must be true or false, got {shown(value)}")
@@ -513,14 +524,14 @@ class _Config(NamedTuple):
     @property
     def head_dim(self) -> int:
         first, *others = [_size(key, self.values[key]) for key in self.widths]
-        return _within(" // ".join(self.widths), first // math.prod(others))
+        return _check_width(" // ".join(self.widths), first // math.prod(others))
 
     @property
     def dim(self) -> int:
         """The number of columns that are rotated."""
         for key in ("qk_rope_head_dim", "rotary_dim"):
             if key in self.values:
-                return self._whole(key)
+                return self._rotated_width(key)
         head_dim, partial = self.head_dim, self.partial
         dim = int(head_dim * partial)
         if dim % 2 or not dim:
@@ -530,9 +541,9 @@ class _Config(NamedTuple):
             )
         return dim
 
-    def _whole(self, key: str) -> int:
+    def _rotated_width(self, key: str) -> int:
         """A number of columns that does not depend on the width of a head."""
-        dim = _within(key, _size(key, self.values[key]))
+        dim = _check_width(key, _size(key, self.values[key]))
         if dim % 2:
             raise ValueError(f"{key} must be even, columns turn in pairs, got {dim}")
         if key == "rotary_dim" and "head_dim" in self.values and dim > self.head_dim:
@@ -555,17 +566,17 @@ class _Config(NamedTuple):
         layout = self.family.layout
         if "rope_interleave" not in self.values:
             return layout
-        said: Literal["half", "interleaved"]
-        said = "interleaved" if self.switch("rope_interleave", False) else "half"
-        if not self.family.rope_interleave and said != layout:
+        given_layout: Literal["half", "interleaved"]
+        given_layout = "interleaved" if self.boolean("rope_interleave", False) else "half"
+        if not self.family.rope_interleave and given_layout != layout:
             raise ValueError(
                 f"rope_interleave must be {layout == 'interleaved'} for a model_type whose class "
                 f"does not read it, got {self.values['rope_interleave']}"
             )
-        return said
+        return given_layout
 
-    def plain(self) -> Floats:
-        return _plain(self.theta, self.dim)
+    def theta_powers(self) -> Floats:
+        return _theta_powers(self.theta, self.dim)
 
 
 def _number(key: str, value: Any) -> float:
@@ -580,16 +591,16 @@ def _size(key: str, value: Any) -> int:
     return _checks.integer(key, value, least=1)
 
 
-def _index(key: str, value: Any) -> Any:
+def _as_python_integer(key: str, value: Any) -> Any:
     """An integer of any type as Python's own int, anything else unchanged."""
     if hasattr(type(value), "__index__") and not isinstance(value, bool):
         return _checks.integer(key, value, least=1)
     return value
 
 
-def _within(key: str, width: int) -> int:
-    if not 0 < width <= MOST_COLUMNS:
-        raise ValueError(f"{key} must be from 1 to {MOST_COLUMNS}, got {shown(width)}")
+def _check_width(key: str, width: int) -> int:
+    if not 0 < width <= MAX_COLUMNS:
+        raise ValueError(f"{key} must be from 1 to {MAX_COLUMNS}, got {shown(width)}")
     return width
 
 
@@ -600,9 +611,9 @@ def _is_zero(value: Any) -> bool:
 # Keys that must agree with one another, or mean something else than they seem to.
 
 
-def _check(config: _Config, beside: Values, claims: Values, layer_type: str | None) -> None:
-    _check_missing(config, beside)
-    for key, value in claims.items():
+def _check(config: _Config, outer: Values, overridden: Values, layer_type: str | None) -> None:
+    _check_missing(config, outer)
+    for key, value in overridden.items():
         if _size(key, value) != config.dim:
             raise ValueError(
                 f"{key} must be what other keys leave of a head, {config.dim}, got {shown(value)}"
@@ -612,23 +623,23 @@ def _check(config: _Config, beside: Values, claims: Values, layer_type: str | No
             raise ValueError(
                 f"{old} must be {new}, {config.number(new):g}, got {shown(config.values[old])}"
             )
-    for key, used in _beside_used(config, layer_type).items():
-        if key in beside and _number(key, beside[key]) != used:
+    for key, used in _values_used_instead(config, layer_type).items():
+        if key in outer and _number(key, outer[key]) != used:
             raise ValueError(
-                f"{key} must be what is read in its place, {used:g}, got {shown(beside[key])}"
+                f"{key} must be what is read in its place, {used:g}, got {shown(outer[key])}"
             )
-    _check_class(config, beside)
+    _check_class(config, outer)
     if "seq_len" in config.values:
         config.length("seq_len")
-    _check_layers(config, beside)
+    _check_layers(config, outer)
 
 
-def _beside_used(config: _Config, layer_type: str | None) -> dict[str, float]:
+def _values_used_instead(config: _Config, layer_type: str | None) -> dict[str, float]:
     """Keys that the class ignores, and the values that it uses instead."""
     keys = {"rope_theta": config.theta, "partial_rotary_factor": config.partial}
     family = config.family
-    used = {key: value for key, value in keys.items() if key in family.unread}
-    if "head_dim" in family.unread and config.widths != ("head_dim",):
+    used = {key: value for key, value in keys.items() if key in family.ignores}
+    if "head_dim" in family.ignores and config.widths != ("head_dim",):
         used["head_dim"] = config.head_dim
     if family.nested:
         layer = family.layers.get(layer_type or "", Layer())
@@ -636,12 +647,12 @@ def _beside_used(config: _Config, layer_type: str | None) -> dict[str, float]:
     return used
 
 
-def _check_class(config: _Config, beside: Values) -> None:
+def _check_class(config: _Config, outer: Values) -> None:
     """ValueError for keys that other classes read and this one ignores."""
     if not config.known:
         return
     name = shown(config.values.get("model_type"))
-    strange = [key for key in config.family.deaf if key in beside]
+    strange = [key for key in config.family.refuses if key in outer]
     if not config.family.mscales:
         strange += [key for key in ("short_mscale", "long_mscale") if key in config.values]
     if not config.family.alpha and config.rope_type == "dynamic" and "alpha" in config.values:
@@ -653,7 +664,7 @@ def _check_class(config: _Config, beside: Values) -> None:
     _check_partial(config, name)
 
 
-def _check_missing(config: _Config, beside: Values) -> None:
+def _check_missing(config: _Config, outer: Values) -> None:
     missing = config.missing
     if not missing:
         return
@@ -661,7 +672,7 @@ def _check_missing(config: _Config, beside: Values) -> None:
     arguments = [f"{key}=" for key in missing if key in _ARGUMENTS]
     if arguments:
         text += f", or give {', '.join(arguments)}"
-    parts = [key for key in _mappings(beside) if str(key).endswith("_config")]
+    parts = [key for key in _keys_of_mappings(outer) if str(key).endswith("_config")]
     if parts:
         text += f"; it may be in {', '.join(shown(key) for key in parts[:3])}"
     raise ValueError(text)
@@ -678,9 +689,9 @@ def _check_partial(config: _Config, name: str) -> None:
         )
 
 
-def _check_layers(config: _Config, beside: Values) -> None:
+def _check_layers(config: _Config, outer: Values) -> None:
     """ValueError where lists with an entry for each layer differ between rotated layers."""
-    thetas = beside.get("layer_rope_theta", [])
+    thetas = outer.get("layer_rope_theta", [])
     if not isinstance(thetas, list) or any(
         not _is_zero(theta) and _number("layer_rope_theta", theta) != config.theta
         for theta in thetas
@@ -689,13 +700,13 @@ def _check_layers(config: _Config, beside: Values) -> None:
             f"layer_rope_theta must be rope_theta, {config.theta}, or 0 in every layer, "
             f"got {shown(thetas)}"
         )
-    scaled, count = beside.get("rope_scaling_layers"), beside.get("num_hidden_layers")
+    scaled, count = outer.get("rope_scaling_layers"), outer.get("num_hidden_layers")
     if scaled is None or config.rope_type == "default":
         return
     if (
         not isinstance(scaled, list)
-        or not _same(len(scaled), count)
-        or any(not _same(layer, i) for i, layer in enumerate(scaled))
+        or not _are_equal(len(scaled), count)
+        or any(not _are_equal(layer, i) for i, layer in enumerate(scaled))
     ):
         raise ValueError(f"rope_scaling_layers must be all layers, got {shown(scaled)}")
 
@@ -707,8 +718,8 @@ def _rope(config: _Config) -> Rope:
     rope = _FORMULAS[config.rope_type](config)
     if rope.axes is None:
         rope = rope._replace(axes=_axes(config, rope.dim // 2))
-    if config.family.backwards:
-        frequencies = config.plain() if rope.frequencies is None else rope.frequencies
+    if config.family.inverse:
+        frequencies = config.theta_powers() if rope.frequencies is None else rope.frequencies
         rope = rope._replace(base=None, frequencies=-frequencies)
     numbers = [
         rope.base or 0.0,
@@ -724,7 +735,7 @@ def _rope(config: _Config) -> Rope:
     return rope._replace(layout=config.layout)
 
 
-def _plain(theta: float, dim: int) -> Floats:
+def _theta_powers(theta: float, dim: int) -> Floats:
     """``theta ** (-2 * i / dim)``."""
     try:
         return _frequencies.angular_frequencies(theta, dim // 2)
@@ -736,7 +747,7 @@ def _plain(theta: float, dim: int) -> Floats:
 
 def _blend(config: _Config, kept: Floats) -> Floats:
     """theta where `kept` is 1, theta / factor where it is 0, and a mean weighted by it between."""
-    theta = config.plain()
+    theta = config.theta_powers()
     return theta / config.number("factor") * (1.0 - kept) + theta * kept
 
 
@@ -745,7 +756,7 @@ def _default(config: _Config) -> Rope:
 
 
 def _linear(config: _Config) -> Rope:
-    return Rope(config.dim, frequencies=config.plain() / config.number("factor"))
+    return Rope(config.dim, frequencies=config.theta_powers() / config.number("factor"))
 
 
 def _dynamic(config: _Config) -> Rope:
@@ -774,13 +785,13 @@ def _yarn(config: _Config) -> Rope:
 
     def pair(key: str, default: float) -> float:
         """The number of the pair, a fraction, that makes so many rotations in the trained length."""
-        length = trained / (2.0 * math.pi * config.either(key, default))
+        length = trained / (2.0 * math.pi * config.number_unless_zero(key, default))
         if not 0.0 < length < math.inf:
             raise ValueError(f"{key} must leave a finite number of turns, got {config.values[key]}")
         return dim * logarithm(length) / (2.0 * logarithm(config.theta))
 
     low, high = pair("beta_fast", 32.0), pair("beta_slow", 1.0)
-    if config.switch("truncate", True):
+    if config.boolean("truncate", True):
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0.0), min(high, dim - 1.0)
     if low == high:
@@ -825,7 +836,9 @@ def _longrope(config: _Config) -> Rope:
     attention_factor = config.number("attention_factor", attention_factor)
     # as in Phi-3.5-MoE
     attention_factor = config.number("long_mscale" if long else "short_mscale", attention_factor)
-    return Rope(dim, frequencies=config.plain() / divisors, attention_factor=attention_factor)
+    return Rope(
+        dim, frequencies=config.theta_powers() / divisors, attention_factor=attention_factor
+    )
 
 
 def _divisors(key: str, values: Any, count: int) -> Floats:
@@ -849,7 +862,9 @@ def _llama3(config: _Config) -> Rope:
     Where it has no length, as in Llama 4, the ramp is a step.
     """
     low, high = config.number("low_freq_factor"), config.number("high_freq_factor")
-    rotations = config.length("original_max_position_embeddings") * config.plain() / (2.0 * math.pi)
+    rotations = (
+        config.length("original_max_position_embeddings") * config.theta_powers() / (2.0 * math.pi)
+    )
     if low < high:
         kept = np.clip((rotations - low) / (high - low), 0.0, 1.0)
     else:
@@ -862,7 +877,7 @@ def _proportional(config: _Config) -> Rope:
     dim = config.head_dim
     if dim % 2:
         raise ValueError(f"head_dim must be even, columns turn in pairs, got {dim}")
-    theta = _plain(config.theta, dim) / config.number("factor", 1.0)
+    theta = _theta_powers(config.theta, dim) / config.number("factor", 1.0)
     theta[int(config.partial * dim // 2) :] = 0.0
     return Rope(dim, frequencies=theta)
 
@@ -875,14 +890,14 @@ def _axial(config: _Config) -> Rope:
     if dim % 4:
         raise ValueError(f"head_dim must be a multiple of 4 for rope_type 'axial', got {dim}")
     each = dim // 4
-    frequencies = np.tile(_plain(theta, dim // 2), 2)
+    frequencies = np.tile(_theta_powers(theta, dim // 2), 2)
     axes = (0,) * each + (1,) * each
     if config.family.axes == "columns, rows":
         axes = axes[::-1]
     elif config.family.axes == "column, row, column, ...":
         frequencies, axes = frequencies.reshape(2, each).T.ravel(), (1, 0) * each
     elif config.family.axes == "rows of even pairs, columns of odd":
-        frequencies = _plain(theta, dim).reshape(each, 2).T.ravel()
+        frequencies = _theta_powers(theta, dim).reshape(each, 2).T.ravel()
     return Rope(dim, frequencies=frequencies, axes=axes)
 
 
@@ -891,7 +906,7 @@ def _frames(head_dim: int, theta: float) -> Rope:
     if not each:
         raise ValueError(f"head_dim must be at least 6 for three axes, got {head_dim}")
     axes = (0,) * each + (1,) * each + (2,) * each
-    return Rope(6 * each, frequencies=np.tile(_plain(theta, 2 * each), 3), axes=axes)
+    return Rope(6 * each, frequencies=np.tile(_theta_powers(theta, 2 * each), 3), axes=axes)
 
 
 def _axes(config: _Config, pairs: int) -> tuple[int, ...] | None:
@@ -899,14 +914,14 @@ def _axes(config: _Config, pairs: int) -> tuple[int, ...] | None:
     order = config.family.axes
     if order == "row, column, row, ...":
         return tuple(i % 2 for i in range(pairs))
-    said = [key for key in ("mrope_interleaved", "interleaved") if key in config.values]
-    turns = [config.switch(key, False) for key in said]
-    if "mrope_section" not in config.values and any(turns) and order == "none":
-        raise ValueError(f"{said[turns.index(True)]} must come with mrope_section, got True")
+    keys = [key for key in ("mrope_interleaved", "interleaved") if key in config.values]
+    interleaved = [config.boolean(key, False) for key in keys]
+    if "mrope_section" not in config.values and any(interleaved) and order == "none":
+        raise ValueError(f"{keys[interleaved.index(True)]} must come with mrope_section, got True")
     if not config.known and "mrope_section" in config.values:
-        order = "turns" if any(turns) else "blocks"
-    elif any(turn != (order == "turns") for turn in turns) and order != "none":
-        raise ValueError(f"{said[0]} must be {order == 'turns'} for this model_type")
+        order = "interleaved" if any(interleaved) else "blocks"
+    elif any(each != (order == "interleaved") for each in interleaved) and order != "none":
+        raise ValueError(f"{keys[0]} must be {order == 'interleaved'} for this model_type")
     if order == "none":
         if "mrope_section" in config.values:
             raise ValueError(
@@ -920,11 +935,13 @@ def _axes(config: _Config, pairs: int) -> tuple[int, ...] | None:
 def _by_sections(config: _Config, pairs: int, order: str) -> tuple[int, ...]:
     given = config.values.get("mrope_section", config.family.sections)
     listed = _listed("mrope_section", given)
-    if len(listed) > _MOST_SECTIONS or (len(listed) != 3 and (config.known or order == "turns")):
+    if len(listed) > _MAX_SECTIONS or (
+        len(listed) != 3 and (config.known or order == "interleaved")
+    ):
         raise ValueError(f"mrope_section must be 3 lengths, got {len(listed)} of them")
     sections = [_section(length) for length in listed]
     # The class's own may be for a wider head: the last of them then rotate nothing.
-    own = order == "turns" and "mrope_section" not in config.values
+    own = order == "interleaved" and "mrope_section" not in config.values
     if sum(sections) != pairs and not own:
         raise ValueError(
             f"mrope_section must be lengths whose sum is {pairs}, the number of pairs, "
@@ -932,7 +949,7 @@ def _by_sections(config: _Config, pairs: int, order: str) -> tuple[int, ...]:
         )
     if order == "blocks":
         return tuple(axis for axis, length in enumerate(sections) for _ in range(length))
-    if order == "turns, then time":
+    if order == "height and width interleaved, then time":
         height, width, time = sections
         if height != width:
             raise ValueError(f"mrope_section must be as long for height as for width, got {given}")

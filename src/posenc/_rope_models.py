@@ -2,7 +2,7 @@
 
 A row for each family of models that are read alike, by their ``model_type``. Its source is the
 configuration class of that name in transformers 5.24 and the rotary class that is made from it.
-tests/oracles/test_rotary_classes.py builds every one of them and compares what it turns with what
+tests/oracles/test_rotary_classes.py builds every one of them and compares its rotation with what
 its row says; to add a model is to add its name to a row, or a row.
 """
 
@@ -13,8 +13,8 @@ Axes = Literal[
     "none",
     # text, pictures and video, by the lengths in `mrope_section`
     "blocks",  # time, then height, then width
-    "turns",  # all three take turns
-    "turns, then time",  # height and width take turns, then time
+    "interleaved",  # all three, pair by pair
+    "height and width interleaved, then time",
     # pictures
     "rows, columns",
     "columns, rows",
@@ -41,20 +41,20 @@ class Layer(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Values where a configuration has none, and what the class heeds and what it does not."""
+    """Values where a configuration has none, and which keys the class reads, ignores and refuses."""
 
     theta: float = 10000.0
     head_dim: int | None = None  # None: the quotient
     quotient: tuple[str, ...] = ("hidden_size", "num_attention_heads")  # the first by all others
     width: str | None = None  # the key of it, where not head_dim
     partial: float = 1.0
-    part: bool = False  # whether less than a head can turn
+    part: bool = False  # whether less than a head can be rotated
     layout: Literal["half", "interleaved"] = "half"
     rope_interleave: bool = False  # whether that key decides the layout
-    backwards: bool = False  # turns the other way round
+    inverse: bool = False  # rotates by the negative angles
     axes: Axes = "none"
     sections: tuple[int, ...] = ()
-    alpha: bool = False  # whether `dynamic` heeds it
+    alpha: bool = False  # whether `dynamic` reads it
     only: tuple[str, ...] = ()  # the rope_types there are, if not all
     longrope: tuple[str, ...] = ("su",)  # other names of this rope_type
     mscales: bool = False  # whether short_mscale and long_mscale are its factors
@@ -63,20 +63,20 @@ class Family(NamedTuple):
     updates: bool = False  # whether `rope_scaling` goes over those that are written out
     parameters: Mapping[str, Any] = {}  # where there are neither rope_parameters nor rope_scaling
     reads: tuple[str, ...] = ()  # other names of its keys that this class knows
-    # Keys that its class does not read: beside what it does read they may stand, or not at all.
-    unread: tuple[str, ...] = ()
-    deaf: tuple[str, ...] = ()
+    # Keys that its class does not read: allowed where they agree with what it reads, or refused.
+    ignores: tuple[str, ...] = ()
+    refuses: tuple[str, ...] = ()
 
 
 _SCALING = ("rope_parameters", "rope_scaling")
 _PICTURE = Family(axes="rows, columns", only=("axial",))
-_TURNED = Family(layout="interleaved")
-# Multi-head latent attention, as DeepSeek's: a part of each head turns, and has a key of its own.
+_INTERLEAVED = Family(layout="interleaved")
+# Multi-head latent attention, as DeepSeek's: a part of each head is rotated, whose width has a key.
 _LATENT = Family(head_dim=64, width="qk_rope_head_dim", layout="interleaved")
 _NEOX = Family(
     part=True,
     reads=("rotary_emb_base", "rotary_pct"),
-    unread=("rope_theta", "partial_rotary_factor"),
+    ignores=("rope_theta", "partial_rotary_factor"),
 )
 _GEMMA = {
     "full_attention": Layer(1e6, scaled=True),
@@ -128,7 +128,7 @@ _ROWS: dict[str, Family] = {
         "pocket_tts_audio_tokenizer_encoder "
         "qwen2 qwen2_moe qwen3_moe starcoder2 voxtral_realtime_text"
     ): Family(),
-    "deepseek_ocr2_text unlimited_ocr_text": Family(unread=("head_dim",)),
+    "deepseek_ocr2_text unlimited_ocr_text": Family(ignores=("head_dim",)),
     "neucodec voxtral_realtime_encoder xcodec2": Family(head_dim=64),
     "timesfm2_5": Family(head_dim=80),
     (
@@ -167,24 +167,24 @@ _ROWS: dict[str, Family] = {
     "ministral3": Family(head_dim=128, parameters=_MINISTRAL),
     "hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl_text": Family(alpha=True),
     "phimoe": Family(1e6, only=("default", "longrope"), mscales=True),
-    "nanochat": Family(backwards=True),
+    "nanochat": Family(inverse=True),
     "dbrx": Family(quotient=("d_model", "n_heads")),
     "jetmoe": Family(head_dim=128, width="kv_channels"),
     "zamba2": Family(quotient=("attention_head_dim",)),
-    "esm": Family(deaf=_SCALING),
+    "esm": Family(refuses=_SCALING),
     "wav2vec2-bert wav2vec2-conformer": Family(
-        reads=("rotary_embedding_base",), deaf=(*_SCALING, "rope_theta", "head_dim")
+        reads=("rotary_embedding_base",), refuses=(*_SCALING, "rope_theta", "head_dim")
     ),
     "seamless_m4t": Family(
         quotient=("hidden_size", "speech_encoder_attention_heads"),
         reads=("rotary_embedding_base",),
-        deaf=(*_SCALING, "rope_theta", "head_dim"),
+        refuses=(*_SCALING, "rope_theta", "head_dim"),
     ),
     # Part of a head in halves, as GPT-NeoX and Phi.
     "glm4_moe glmasr_encoder persimmon phi": Family(partial=0.5, part=True),
     "nemotron": Family(partial=0.5, part=True),
-    "dots3_note_audio_encoder": Family(partial=0.5, part=True, unread=("head_dim",)),
-    "bamba": Family(partial=0.5, part=True, unread=("partial_rotary_factor",)),
+    "dots3_note_audio_encoder": Family(partial=0.5, part=True, ignores=("head_dim",)),
+    "bamba": Family(partial=0.5, part=True, ignores=("partial_rotary_factor",)),
     "recurrent_gemma": Family(partial=0.5, part=True, only=("default",)),
     "nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp": Family(
         part=True,
@@ -203,24 +203,28 @@ _ROWS: dict[str, Family] = {
     "solar_open": Family(1e6, 128, part=True),
     "sarvam_moe": Family(8e6, 64, part=True),
     "minimax_m2": Family(5e6, 128, part=True, reads=("rotary_dim",)),
-    "minimax_m3_vl_text": Family(5e6, 128, part=True, unread=("rotary_dim",)),
+    "minimax_m3_vl_text": Family(5e6, 128, part=True, ignores=("rotary_dim",)),
     # Neighbouring columns.
-    "blt_patcher cohere2": _TURNED,
-    "cohere2_moe": _TURNED._replace(head_dim=128, deaf=("rope_scaling",)),
-    "blt_global_transformer blt_local_decoder blt_local_encoder": _TURNED._replace(theta=500000.0),
-    "cohere ernie4_5_moe": _TURNED._replace(theta=500000.0),
-    "ernie4_5 llama4_text": _TURNED._replace(theta=500000.0, head_dim=128),
-    "helium": _TURNED._replace(theta=100000.0, head_dim=128),
-    "qwen2_5_omni_dit": _TURNED._replace(head_dim=64),
-    "pe_audio_encoder pe_audio_video_encoder pe_video_encoder": _TURNED._replace(
+    "blt_patcher cohere2": _INTERLEAVED,
+    "cohere2_moe": _INTERLEAVED._replace(head_dim=128, refuses=("rope_scaling",)),
+    "blt_global_transformer blt_local_decoder blt_local_encoder": _INTERLEAVED._replace(
+        theta=500000.0
+    ),
+    "cohere ernie4_5_moe": _INTERLEAVED._replace(theta=500000.0),
+    "ernie4_5 llama4_text": _INTERLEAVED._replace(theta=500000.0, head_dim=128),
+    "helium": _INTERLEAVED._replace(theta=100000.0, head_dim=128),
+    "qwen2_5_omni_dit": _INTERLEAVED._replace(head_dim=64),
+    "pe_audio_encoder pe_audio_video_encoder pe_video_encoder": _INTERLEAVED._replace(
         theta=20000.0, head_dim=128
     ),
-    "openai_privacy_filter": _TURNED._replace(theta=150000.0, head_dim=64, parameters=_GPT_OSS),
-    "glm glm4": _TURNED._replace(head_dim=128, partial=0.5, part=True),
-    "moonshine": _TURNED._replace(
+    "openai_privacy_filter": _INTERLEAVED._replace(
+        theta=150000.0, head_dim=64, parameters=_GPT_OSS
+    ),
+    "glm glm4": _INTERLEAVED._replace(head_dim=128, partial=0.5, part=True),
+    "moonshine": _INTERLEAVED._replace(
         quotient=("hidden_size", "decoder_num_attention_heads"), partial=0.9, part=True
     ),
-    "moonshine_streaming": _TURNED._replace(
+    "moonshine_streaming": _INTERLEAVED._replace(
         part=True,
         parameters={
             "rope_type": "default",
@@ -228,8 +232,8 @@ _ROWS: dict[str, Family] = {
             "partial_rotary_factor": 0.8,
         },
     ),
-    "codegen gptj": _TURNED._replace(
-        head_dim=64, width="rotary_dim", deaf=(*_SCALING, "rope_theta")
+    "codegen gptj": _INTERLEAVED._replace(
+        head_dim=64, width="rotary_dim", refuses=(*_SCALING, "rope_theta")
     ),
     # Multi-head latent attention: the width is qk_rope_head_dim, the layout often a key.
     "axk1 deepseek_v3 sarvam_mla youtu": _LATENT._replace(rope_interleave=True),
@@ -257,26 +261,31 @@ _ROWS: dict[str, Family] = {
     "paddleocr_vl paddleocr_vl_text": Family(500000.0, 128, axes="blocks", sections=(16, 24, 24)),
     "glm4v_moe_text": Family(partial=0.5, part=True, axes="blocks", sections=(8, 12, 12)),
     "glm_image_text": Family(part=True, axes="blocks", sections=(8, 12, 12)),
-    "glm4v_text glm_ocr_text": _TURNED._replace(part=True, axes="blocks", sections=(8, 12, 12)),
-    "qwen3_vl_text": Family(500000.0, 128, axes="turns", sections=(24, 20, 20)),
-    "qwen3_vl_moe_text": Family(500000.0, axes="turns", sections=(24, 20, 20)),
-    "qwen3_omni_moe_text": Family(1e6, axes="turns", sections=(24, 20, 20)),
-    "qwen3_omni_moe_talker_text": Family(axes="turns", sections=(24, 20, 20)),
+    "glm4v_text glm_ocr_text": _INTERLEAVED._replace(
+        part=True, axes="blocks", sections=(8, 12, 12)
+    ),
+    "qwen3_vl_text": Family(500000.0, 128, axes="interleaved", sections=(24, 20, 20)),
+    "qwen3_vl_moe_text": Family(500000.0, axes="interleaved", sections=(24, 20, 20)),
+    "qwen3_omni_moe_text": Family(1e6, axes="interleaved", sections=(24, 20, 20)),
+    "qwen3_omni_moe_talker_text": Family(axes="interleaved", sections=(24, 20, 20)),
     "cosmos3_edge_text": Family(
         1e8,
         128,
-        axes="turns",
+        axes="interleaved",
         sections=(24, 20, 20),
         only=("default",),
         parameters={"rope_type": "default", "rope_theta": 1e8},
     ),
     "qwen3_5_moe_text qwen3_5_text": Family(
-        head_dim=256, partial=0.25, part=True, axes="turns", sections=(11, 11, 10)
+        head_dim=256, partial=0.25, part=True, axes="interleaved", sections=(11, 11, 10)
     ),
-    "qwen4_exp_text": Family(head_dim=256, part=True, axes="turns", sections=(11, 11, 10)),
-    "hy_v4_vl_text": _LATENT._replace(axes="turns", sections=(12, 10, 10)),
-    "ernie4_5_vl_moe_text": _TURNED._replace(
-        theta=500000.0, axes="turns, then time", sections=(22, 22, 20), only=("default",)
+    "qwen4_exp_text": Family(head_dim=256, part=True, axes="interleaved", sections=(11, 11, 10)),
+    "hy_v4_vl_text": _LATENT._replace(axes="interleaved", sections=(12, 10, 10)),
+    "ernie4_5_vl_moe_text": _INTERLEAVED._replace(
+        theta=500000.0,
+        axes="height and width interleaved, then time",
+        sections=(22, 22, 20),
+        only=("default",),
     ),
     # Pictures.
     (
@@ -289,12 +298,12 @@ _ROWS: dict[str, Family] = {
     "qwen2_vl_vision": _PICTURE._replace(quotient=("embed_dim", "num_heads")),
     "lfm3_vl_vision": _PICTURE._replace(theta=1e6),
     # Positions are 2 pi times the coordinates of the middle of a patch, from -1 to 1.
-    "eomt_dinov3": _PICTURE._replace(theta=100.0, unread=("head_dim",)),
-    "dinov3_vit sapiens2": _PICTURE._replace(theta=100.0, deaf=(*_SCALING, "head_dim")),
+    "eomt_dinov3": _PICTURE._replace(theta=100.0, ignores=("head_dim",)),
+    "dinov3_vit sapiens2": _PICTURE._replace(theta=100.0, refuses=(*_SCALING, "head_dim")),
     "sam3_vit_model": _PICTURE._replace(layout="interleaved"),
     "edgetam_video sam2_video sam3_tracker_video": _PICTURE._replace(
         layout="interleaved",
-        unread=("head_dim",),
+        ignores=("head_dim",),
         quotient=(
             "memory_attention_hidden_size",
             "memory_attention_downsample_rate",
@@ -305,7 +314,7 @@ _ROWS: dict[str, Family] = {
     "inkling2_vision": _PICTURE._replace(axes="columns, rows", layout="interleaved"),
     # Positions begin at 1.
     "llama4_vision_model": _PICTURE._replace(
-        axes="columns, rows", layout="interleaved", unread=("head_dim",)
+        axes="columns, rows", layout="interleaved", ignores=("head_dim",)
     ),
     "kimi_k25_vision": _PICTURE._replace(axes="column, row, column, ..."),
     "pixtral": _PICTURE._replace(axes="rows of even pairs, columns of odd"),
@@ -388,8 +397,8 @@ _ROWS: dict[str, Family] = {
             "sliding_attention": Layer(),
         },
     ),
-    "cohere_compass_text": Family(axes="turns", sections=(24, 20, 20), nested=True),
-    "deepseek_v4": _TURNED._replace(
+    "cohere_compass_text": Family(axes="interleaved", sections=(24, 20, 20), nested=True),
+    "deepseek_v4": _INTERLEAVED._replace(
         head_dim=512,
         part=True,
         layers={

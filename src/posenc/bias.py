@@ -1,8 +1,8 @@
-"""Distances as attention sees them: the biases of ALiBi and the buckets of T5.
+"""Distances between queries and keys: the biases of ALiBi and the buckets of T5.
 
-A distance is the position of a key minus that of a query. Unless positions are given, the last query
-stands at the last key: with `q_len` queries and `k_len` keys, query i is at position
-``k_len - q_len + i``.
+A distance is the position of a key minus that of a query. Unless positions are given, the last
+query has the position of the last key: with `q_len` queries and `k_len` keys, query i is at
+position ``k_len - q_len + i``.
 """
 
 import bisect
@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _blocks, _checks, _formats
-
-Array = npt.NDArray[Any]
+from ._arrays import Array
 
 # ``values(heads, distances)``: what some of the heads have at distances of shape
 # (..., 1, queries, keys), as an array of shape (..., heads, queries, keys).
@@ -43,12 +42,12 @@ _MAX_POSITION_AXES = 32 - 2
 
 
 def alibi_slopes(heads: SupportsIndex) -> npt.NDArray[np.float64]:
-    """The slopes of ALiBi, one for each head.
+    """Return the slopes of ALiBi, one for each head.
 
-    Press, Smith and Lewis, "Train Short, Test Long" (arXiv:2108.12409), section 3: the powers
-    ``2^(-8k/heads)`` for k = 1 ... heads, where `heads` is a power of two. For the others, `get_slopes`
-    of ofirpress/attention_with_linear_biases: the slopes of the largest power of two below, then
-    every other one, from the first on, of its double.
+    If `heads` is a power of two, these are ``2^(-8k/heads)`` for k = 1 ... heads, as in section 3
+    of Press, Smith and Lewis, "Train Short, Test Long" (arXiv:2108.12409). Otherwise they are as in
+    `get_slopes` of ofirpress/attention_with_linear_biases: all slopes for the largest power of two
+    below `heads`, then the first, third, fifth and so on of the slopes for twice that power.
 
     Parameters
     ----------
@@ -58,14 +57,14 @@ def alibi_slopes(heads: SupportsIndex) -> npt.NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (heads,)
-        Each the double nearest to its slope: a power of two where the slope is one.
+        The doubles nearest to the exact slopes.
 
     Raises
     ------
     TypeError
         If `heads` is not an integer.
     ValueError
-        If it is less than 1, or more than 65536.
+        If `heads` is less than 1, or more than 65536.
 
     Examples
     --------
@@ -101,54 +100,54 @@ def alibi_bias(
     causal: bool = True,
     dtype: npt.DTypeLike = np.float64,
 ) -> Array:
-    """The biases that ALiBi adds to the scores of attention, ``-slope * |distance|``.
+    """Return the biases that ALiBi adds to the attention scores, ``-slope * |distance|``.
 
-    Press, Smith and Lewis, "Train Short, Test Long" (arXiv:2108.12409), section 3.
+    See section 3 of Press, Smith and Lewis, "Train Short, Test Long" (arXiv:2108.12409).
 
     Parameters
     ----------
     heads : int
-        Number of heads, 1 to 65536: `alibi_slopes` has their slopes.
+        Number of heads, 1 to 65536. Their slopes are those of `alibi_slopes`.
     q_len, k_len : int
-        Numbers of queries and keys, 0 or more. The last query stands at the last key.
+        Numbers of queries and keys, 0 or more. The last query has the position of the last key.
     q_positions : array_like of int, shape (..., q_len), optional
-        The queries' positions, instead of the two lengths: of packed documents or of padded
-        sequences, as `posenc.positions` makes them. At most 2**52 in magnitude.
+        Positions of the queries, in place of the two lengths, for packed documents or padded
+        sequences, as returned by `posenc.positions`. At most 2**52 in magnitude.
     k_positions : array_like of int, shape (..., k_len), optional
-        The keys' positions, where they are not those of the queries. Leading axes broadcast.
+        Positions of the keys, if they differ from those of the queries. Leading axes broadcast.
     causal : bool, default True
-        Whether keys ahead of a query are -inf, as in the paper; else they are biased as those
-        behind it.
+        Whether the bias of keys ahead of a query is -inf, as in the paper. If False, it is
+        symmetric in the distance.
     dtype : {float64, float32, float16, bfloat16}, default float64
-        Rounded from float64; 16 bits from float32. Beyond the range of float16 is -inf.
+        Biases are rounded from float64, those in 16 bits by way of float32. What exceeds the range
+        of float16 is -inf.
 
     Returns
     -------
     ndarray of `dtype`, shape (heads, q_len, k_len), or (..., heads, q_len, k_len)
-        Fresh, as from `posenc.positional_encoding`, for scores of shape (batch, heads, q_len,
-        k_len). With more queries than keys the first stand before all keys, which are ahead of
-        them.
+        A new array, as from `posenc.positional_encoding`, for scores of shape (batch, heads,
+        q_len, k_len). If there are more queries than keys, all keys are ahead of the first queries.
 
     Raises
     ------
     TypeError
-        If a number is not an integer, `causal` no bool, or `dtype` no float; or if neither lengths
-        nor positions are given.
+        If a number is not an integer, `causal` is not a bool, or `dtype` is not one of the four; or
+        if neither lengths nor positions are given.
     ValueError
-        If `heads` is less than 1 or more than 65536, or a length is negative or beyond 2**52;
-        positions are beyond 2**52, do not broadcast, or come with a length; or the result is beyond
-        all memory.
+        If `heads` is less than 1 or more than 65536; a length is negative or exceeds 2**52;
+        positions exceed 2**52 in magnitude, do not broadcast, or are given together with a length;
+        or the result would have 2**63 bytes or more.
     MemoryError
-        If the result is beyond the memory at hand.
+        If there is not enough memory for the result.
 
     Notes
     -----
-    Positions say how far two tokens are apart, not whether one may see the other: padding, and the
-    tokens of other documents in the same row, are for the attention mask to hide.
+    Positions determine the distance of two tokens, not whether one may attend to the other.
+    Padding, and tokens of other documents in the same row, must be hidden by the attention mask.
 
-    `build_alibi_tensor` of BLOOM in huggingface/transformers counts by the attention mask too, as
-    `posenc.positions.from_mask` does; its biases are these but for a constant in each row of the
-    scores, which softmax does not see.
+    `build_alibi_tensor` of BLOOM in huggingface/transformers also derives positions from the
+    attention mask, as `posenc.positions.from_mask` does. Its biases differ from these by a constant
+    in each row of the scores, which does not change the softmax.
 
     Examples
     --------
@@ -196,55 +195,57 @@ def t5_buckets(
     num_buckets: SupportsIndex = 32,
     max_distance: SupportsIndex = 128,
 ) -> npt.NDArray[np.int64]:
-    """The bucket of each distance, by which T5 looks up its learned biases.
+    """Return the bucket of each distance, by which T5 looks up its learned biases.
 
-    Raffel et al., "Exploring the Limits of Transfer Learning" (arXiv:1910.10683), section 2.1, as in
-    `_relative_position_bucket` of google-research/text-to-text-transfer-transformer and
-    huggingface/transformers. With ``n = |distance|`` and e half of the buckets of a direction, a
-    bucket is n below e, and ``e + floor(e' * log(n / e) / log(max_distance / e))`` from there on,
-    where e' are those left; the last one from `max_distance` on.
+    The buckets are those of Raffel et al., "Exploring the Limits of Transfer Learning"
+    (arXiv:1910.10683), section 2.1, as in `_relative_position_bucket` of
+    google-research/text-to-text-transfer-transformer and huggingface/transformers. Let
+    ``n = |distance|``, let e be half the number of buckets for a direction, and e' the number of
+    the others. The bucket is n if n is less than e, the last one if n is `max_distance` or more,
+    and ``e + floor(e' * log(n / e) / log(max_distance / e))`` in between.
 
     Parameters
     ----------
     q_len, k_len : int
-        Numbers of queries and keys, 0 or more. The last query stands at the last key.
+        Numbers of queries and keys, 0 or more. The last query has the position of the last key.
     q_positions : array_like of int, shape (..., q_len), optional
-        The queries' positions, instead of the two lengths: those of `posenc.positions`, or the
+        Positions of the queries, in place of the two lengths: those of `posenc.positions`, or the
         coordinates of boxes on a page. At most 2**52 in magnitude.
     k_positions : array_like of int, shape (..., k_len), optional
-        The keys' positions, where they are not those of the queries. Leading axes broadcast.
+        Positions of the keys, if they differ from those of the queries. Leading axes broadcast.
     bidirectional : bool, default True
-        Whether keys ahead of a query have the upper half of the buckets; else all buckets are for
-        those behind, and those ahead are in bucket 0.
+        Whether the upper half of the buckets is for keys ahead of a query. If False, all buckets
+        are for keys behind it, and keys ahead are in bucket 0.
     num_buckets : int, default 32
         Number of buckets: 2 or more, 4 or more if `bidirectional`, and at most 65536.
     max_distance : int, default 128
-        From here on all distances are in the last bucket: more than e, and at most 2**32.
+        The distance from which on all are in the last bucket: more than e, and at most 2**32.
 
     Returns
     -------
     ndarray of int64, shape (q_len, k_len), or (..., q_len, k_len)
-        Fresh, as from `posenc.positional_encoding`.
+        A new array, as from `posenc.positional_encoding`.
 
     Raises
     ------
     TypeError
-        If a number is not an integer, or `bidirectional` no bool; or if neither lengths nor
+        If a number is not an integer, or `bidirectional` is not a bool; or if neither lengths nor
         positions are given.
     ValueError
-        If a length is negative or beyond 2**52, or `num_buckets` or `max_distance` is out of its
-        bounds; positions are beyond 2**52, do not broadcast, or come with a length; or the result is
-        beyond all memory.
+        If a length is negative or exceeds 2**52; `num_buckets` or `max_distance` is out of bounds;
+        positions exceed 2**52 in magnitude, do not broadcast, or are given together with a length;
+        or the result would have 2**63 bytes or more.
     MemoryError
-        If the result is beyond the memory at hand.
+        If there is not enough memory for the result.
 
     Notes
     -----
-    Integers are compared where a logarithm could fall on either side of an edge: where edges are
-    whole, those of float32 or float64 do.
+    The edges of the buckets are exact: integers are compared where the rounding error of a
+    logarithm could matter. With logarithms in float32 or float64 alone, a distance at an edge that
+    is an integer may get the wrong bucket.
 
-    `LayoutLMv3Encoder` of huggingface/transformers has these buckets of the tokens' positions, and
-    of the left and of the lower sides of their boxes; microsoft/unilm has LayoutLMv2's.
+    `LayoutLMv3Encoder` of huggingface/transformers uses these buckets for the positions of tokens,
+    and for the left and the lower sides of their boxes; LayoutLMv2 in microsoft/unilm does so too.
 
     Examples
     --------
@@ -253,7 +254,7 @@ def t5_buckets(
     array([[ 1,  0, 17],
            [ 2,  1,  0]])
 
-    Two packed documents; which of them see each other, the attention mask says:
+    Two packed documents, whose tokens the attention mask must hide from one another:
 
     >>> posenc.t5_buckets(q_positions=posenc.positions.from_lengths([2, 1]))
     array([[ 0, 17,  0],
@@ -317,7 +318,7 @@ class _Lengths(NamedTuple):
         queries, keys = min(self.queries, side), min(self.keys, side)
         heads = _blocks.COMPUTED // (queries + keys)
         for tile in _blocks.tiles(out.shape, (heads, queries, keys)):
-            some, rows, columns = tile
+            some_heads, rows, columns = tile
             # Every distance key - query of the tile, ascending. Each row is a window of their values,
             # and the last row is the first window.
             line = np.arange(
@@ -326,7 +327,7 @@ class _Lengths(NamedTuple):
                 dtype=np.int64,
             )
             windows = np.lib.stride_tricks.sliding_window_view(
-                values(some, line[np.newaxis, np.newaxis])[:, 0],
+                values(some_heads, line[np.newaxis, np.newaxis])[:, 0],
                 columns.stop - columns.start,
                 axis=-1,
             )
@@ -381,8 +382,8 @@ def _pairs(
     if q_positions is None:
         raise ValueError("q_positions must be given where k_positions are, got None")
     # Both are converted before either is checked: an object's conversion may change an array.
-    queries = _arrays.integers("q_positions", q_positions)
-    keys = queries if k_positions is None else _arrays.integers("k_positions", k_positions)
+    queries = _arrays.as_integers("q_positions", q_positions)
+    keys = queries if k_positions is None else _arrays.as_integers("k_positions", k_positions)
     _check_positions("q_positions", queries)
     _check_positions("k_positions", keys)
     try:

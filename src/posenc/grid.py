@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _blocks, _checks
-from .sinusoidal import Array, Source, converted, source_of
+from . import _arrays, _blocks, _checks, _formats
+from ._arrays import Array
+from .sinusoidal import Source, convert_keywords, source_of
 
 # Every version of NumPy has 32 axes, and the last one of the result is that of the columns.
 _MAX_AXES = 32 - 1
@@ -19,8 +20,8 @@ _WIDEST = np.dtype(np.float64)
 
 # Bytes of the encodings that are copied to the points of a tile, and of the temporaries of each
 # coordinate.
-_ENCODED = 1 << 21
-_COORDINATE = 64
+_ENCODED_BYTES = 1 << 21
+_COORDINATE_BYTES = 64
 
 # The coordinates of some points of an axis: of their indices, and of the number of points there.
 _Coordinates = Callable[[Array, int], Array]
@@ -35,7 +36,7 @@ class _Columns(NamedTuple):
 
 
 class _Arrangement(NamedTuple):
-    """What a preset stands for.
+    """What a preset sets.
 
     Attributes
     ----------
@@ -45,7 +46,7 @@ class _Arrangement(NamedTuple):
     shares : tuple of int, optional
         The ratio of the axes' numbers of columns; by default all are equal.
     per_axis : bool
-        Whether the columns of an axis stand together.
+        Whether the columns of an axis are adjacent.
     cut : bool
         Whether each axis gets ``ceil(d_model / (2 * axes))`` pairs of columns, and the result is
         truncated to `d_model`.
@@ -88,72 +89,77 @@ def grid_encoding(
     out: Array | None = None,
     **convention: Any,
 ) -> Array:
-    """The encodings of all points of a grid: pixels, patches, voxels or frames.
+    """Return the encodings of all points of a grid: pixels, patches, voxels or frames.
 
-    Every axis has columns of its own, which hold the sinusoidal encoding of the point's coordinate
-    on that axis, as wide as they are: `posenc.encode`.
+    The columns are divided among the axes. Those of an axis hold the sinusoidal encoding of the
+    point's coordinate on that axis, as `posenc.encode` returns it for that number of columns.
 
     Parameters
     ----------
     shape : sequence of int
-        Number of points on each axis, for 1 to 31 axes: (height, width) of an image, say.
+        Number of points on each axis, for 1 to 31 axes; for an image, (height, width).
     d_model : int
-        Number of columns, shared equally among the axes.
+        Number of columns. Unless a preset differs, each axis has the same number.
     axes : sequence of int, optional
-        The order in which the axes have their columns; else that of `shape`. It moves no points.
+        The order of the axes' columns; by default the order of `shape`. It does not change the
+        order of the points.
     per_axis : bool, default True
-        Whether the columns of an axis stand together. Else all sines of all axes come first, then
-        all cosines.
+        Whether the columns of an axis are adjacent. If False, the sines of all axes come first, and
+        then the cosines of all axes.
     coordinates : sequence of array_like of bool, int or float, optional
-        For each axis of `shape` the coordinates of its points, as many as there are; else 0, 1, 2
-        and so on.
+        For each axis of `shape`, the coordinates of its points, one for each point; by default 0,
+        1, 2 and so on.
     extra_rows : int, default 0
-        Number of rows of zeros before the points, for class tokens. Where there are any, the points
-        are rows too, the last axis fastest.
+        Number of rows of zeros before the points, for class tokens. If it is not 0, the points are
+        rows too, with the last axis varying fastest.
     preset : str, optional
-        The arrangement of a framework, below.
+        The name of a framework's arrangement, from the list below.
     dtype : {float64, float32, float16, bfloat16}, optional
-        That of `out`, else float64.
+        By default the dtype of `out`, or float64 without `out`.
     out : ndarray of `dtype`, optional
-        Where to put the result, on the terms of `posenc.fill`.
+        Where to write the result. It must meet the requirements of `posenc.fill`.
     **convention
-        Keywords of `Sinusoidal`, for every axis.
+        Keywords of `Sinusoidal`, which apply to every axis.
 
     Returns
     -------
     ndarray of `dtype`, shape shape + (d_model,) or (extra_rows + prod(shape), d_model)
-        `out`, or a fresh array as from `posenc.positional_encoding`.
+        `out`, or a new array as from `posenc.positional_encoding`.
 
     Raises
     ------
     TypeError
-        If an argument has the wrong type; and as `posenc.encode` does.
+        If an argument has the wrong type; and as for `posenc.encode`.
     ValueError
-        If the axes do not divide `d_model` into pairs, `axes`, `coordinates` or `preset` do not fit
-        `shape`, all sines are to come first in a layout that is not split, or the result is beyond
-        all memory; and as `posenc.encode` does. Nothing has been written then.
+        If `d_model` cannot be divided into pairs for the axes; `axes`, `coordinates` or `preset` do
+        not fit `shape`; `per_axis` is False and the layout is not split; or the result would have
+        2**63 bytes or more; and as for `posenc.encode`. Nothing has been written if an error is
+        raised.
     MemoryError
-        If the result is beyond the memory at hand.
+        If there is not enough memory for the result.
 
     Notes
     -----
-    A preset stands for what `axes`, `coordinates` and the layout would be, unless they are given.
+    A preset sets `axes`, `coordinates`, `per_axis` and the layout. `axes`, `coordinates` and
+    `layout` override it.
 
     ====================  ==========================================================================
     mae                   `get_2d_sincos_pos_embed` of facebookresearch/mae: (height, width), the
                           columns of the width first, split
-    diffusers-2d          the same of huggingface/diffusers: its coordinates go up to 16 whatever the
-                          sides are, which is its ``base_size``
-    diffusers-3d          `get_3d_sincos_pos_embed` there: (frames, height, width), a quarter of the
-                          columns for the frames, then the width's and the height's, split
+    diffusers-2d          `get_2d_sincos_pos_embed` of huggingface/diffusers: as mae, but on every
+                          axis coordinates are scaled to less than 16, its ``base_size``
+    diffusers-3d          `get_3d_sincos_pos_embed` of huggingface/diffusers: (frames, height,
+                          width), a quarter of the columns for the frames, then those of the width
+                          and of the height, split
     timm                  `build_sincos2d_pos_embed` of huggingface/pytorch-image-models: (height,
                           width), all sines first
     rt-detr               `build_2d_sinusoidal_position_embedding` of huggingface/transformers, for
                           ViT-MAE and others too: (height, width), split
     detr                  `PositionEmbeddingSine` of facebookresearch/detr, neither normalized nor
                           masked: (height, width), interleaved, coordinates from 1
-    positional-encodings  of tatp22/multidim-positional-encoding: interleaved, any number of axes and
-                          any width: ``2 * ceil(d_model / (2 * axes))`` columns each, then cut
+    positional-encodings  tatp22/multidim-positional-encoding: interleaved, for any number of axes
+                          and any `d_model`: ``2 * ceil(d_model / (2 * axes))`` columns for each
+                          axis, of which the first `d_model` in all are kept
     ====================  ==========================================================================
 
     Examples
@@ -169,34 +175,36 @@ def grid_encoding(
     (13, 8)
     """
     lengths = _check_shape(shape)
-    width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
+    width = _checks.integer("d_model", d_model, 1, _checks.MAX_COLUMNS)
     zero_rows = _checks.integer("extra_rows", extra_rows, least=0)
     points = math.prod(lengths)
-    result_shape = _arrays.addressable("shape", (*lengths, width), _WIDEST)
+    result_shape = _arrays.check_size("shape", (*lengths, width), _WIDEST)
     if zero_rows:
-        result_shape = _arrays.addressable("extra_rows", (zero_rows + points, width), _WIDEST)
+        result_shape = _arrays.check_size("extra_rows", (zero_rows + points, width), _WIDEST)
     arrangement = _Arrangement() if preset is None else _arrangement(preset, lengths)
     order: Sequence[int] = arrangement.axes or range(len(lengths))
     if axes is not None:
         order = _check_order(axes, len(lengths))
     together = _checks.boolean("per_axis", per_axis) and arrangement.per_axis
     convention.setdefault("layout", arrangement.layout if together else "split")
-    convention = converted(grid_encoding, convention)
+    convention = convert_keywords(grid_encoding, convention)
     if not together and convention["layout"] != "split":
         raise ValueError(
             "layout must be 'split' where all sines come before all cosines, "
             f"got {convention['layout']!r}"
         )
     sources = _sources(width, arrangement, len(lengths), together, convention)
+    wanted = None if dtype is None else _formats.float_dtype(dtype)
+    # The last conversion, as coordinates may be the caller's own arrays: see `_as_numbers`.
     if coordinates is not None:
         arrays = _as_coordinates(coordinates, lengths, sources)
     elif points:  # else an axis may be longer than what can be encoded
         _check_coordinates(arrangement, lengths, sources)
-    out, plain = _arrays.result(out, result_shape, dtype, "shape")
+    out, plain = _arrays.prepare_out(out, result_shape, wanted, "shape")
     if coordinates is None:
-        coordinates_of = [_counted(arrangement, length) for length in lengths]
+        coordinates_of = [_default_coordinates(arrangement, length) for length in lengths]
     else:
-        coordinates_of = [_given(array, plain) for array in arrays]
+        coordinates_of = [_caller_coordinates(array, plain) for array in arrays]
     if zero_rows:
         _write_zeros(plain[:zero_rows])
         plain = plain[zero_rows:].reshape(*lengths, width)
@@ -254,10 +262,11 @@ def _as_coordinates(
 def _as_numbers(name: str, values: npt.ArrayLike, limit: float) -> Array:
     """The caller's own array where it is one of numbers, which may be too large to copy.
 
+    Another thread may change it: `Source.encode` checks what it copies of it, block by block.
     Numbers in anything else are copied and checked at once.
     """
     if issubclass(type(values), np.ndarray):
-        array = _arrays.plain(_arrays.as_array(name, values))
+        array = _arrays.as_plain(_arrays.as_array(name, values))
         if array.dtype != object:
             return array
     return _arrays.as_positions(values, limit, name)
@@ -348,15 +357,15 @@ def _columns(
     return result
 
 
-def _counted(arrangement: _Arrangement, length: int) -> Callable[[slice], Array]:
+def _default_coordinates(arrangement: _Arrangement, length: int) -> Callable[[slice], Array]:
     """The coordinates of an arrangement, for a range of points on an axis."""
-    return lambda some: arrangement.coordinates(np.arange(some.start, some.stop), length)
+    return lambda part: arrangement.coordinates(np.arange(part.start, part.stop), length)
 
 
-def _given(array: Array, out: Array) -> Callable[[slice], Array]:
+def _caller_coordinates(array: Array, out: Array) -> Callable[[slice], Array]:
     """The coordinates that a caller gave, for a range of points on an axis."""
     own = array.copy() if np.may_share_memory(array, out) else array
-    return lambda some: own[some]
+    return lambda part: own[part]
 
 
 def _write(
@@ -376,27 +385,27 @@ def _write(
         for source, length in zip(sources, shape, strict=True)
     ]
     if len(shape) == 1 and grid.shape[-1] == sources[0].width:
-        for (some,) in _blocks.tiles(shape, steps):
-            sources[0].encode(coordinates_of[0](some), None, grid[some], 1)
+        for (part,) in _blocks.tiles(shape, steps):
+            sources[0].encode(coordinates_of[0](part), None, grid[part], 1)
         return
     encoded = [
         _arrays.empty((step, source.width), grid.dtype)
         for step, source in zip(steps, sources, strict=True)
     ]
-    held = [slice(0)] * len(shape)
+    parts = [slice(0)] * len(shape)  # of each axis, what `encoded` has
     for tile in _blocks.tiles(shape, steps):
-        for axis, some in enumerate(tile):
-            if some != held[axis]:
-                rows = encoded[axis][: some.stop - some.start]
-                sources[axis].encode(coordinates_of[axis](some), None, rows, 1)
-                held[axis] = some
+        for axis, part in enumerate(tile):
+            if part != parts[axis]:
+                rows = encoded[axis][: part.stop - part.start]
+                sources[axis].encode(coordinates_of[axis](part), None, rows, 1)
+                parts[axis] = part
         _copy(grid[tile], encoded, columns)
 
 
 def _rows_at_once(source: Source, length: int, axes: int, itemsize: int) -> int:
     """How many rows of an axis of so many points are encoded at once, in a grid of so many axes."""
-    row_bytes = source.width * itemsize + _COORDINATE
-    return max(1, min(length, _ENCODED // (axes * row_bytes)))
+    row_bytes = source.width * itemsize + _COORDINATE_BYTES
+    return max(1, min(length, _ENCODED_BYTES // (axes * row_bytes)))
 
 
 def _copy(points: Array, encoded: Sequence[Array], columns: Sequence[_Columns]) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _backend, _checks, _formats, _fused_add
-
-Array = npt.NDArray[Any]
+from ._arrays import Array
 
 
 class _Source:
@@ -42,8 +41,8 @@ class _Source:
     ) -> tuple[float, Array | None]:
         count, length = len(self.table), rows[-1]
         if positions is not None:
-            where = _arrays.check_indices("positions", positions, count, "learned positions")
-            return 0.0, _arrays.check_broadcast("positions", where, rows)
+            indices = _arrays.check_indices("positions", positions, count, "learned positions")
+            return 0.0, _arrays.check_broadcast("positions", indices, rows)
         if length > count:
             raise IndexError(
                 f"{of} must have at most {count} rows, the number of learned positions, "
@@ -64,22 +63,22 @@ class _Source:
 class Learned:
     """Learned positional embeddings: a table with a row for each position, as in BERT and GPT-2.
 
-    The other variant of section 3.5 of Vaswani et al., "Attention Is All You Need"
-    (arXiv:1706.03762), after Gehring et al., "Convolutional Sequence to Sequence Learning"
+    This is the alternative in section 3.5 of Vaswani et al., "Attention Is All You Need"
+    (arXiv:1706.03762), which is from Gehring et al., "Convolutional Sequence to Sequence Learning"
     (arXiv:1705.03122).
 
     Parameters
     ----------
     weight : array_like of float64, float32, float16 or bfloat16, shape (positions, d_model)
-        Row p is added at position p. Kept as it is where the kernels can read it in place, so a
-        shared or memory-mapped table stays one; whoever writes to it changes what is added.
+        Row p is added at position p. The array is not copied if the kernels can read it in place,
+        so that a table may be shared or memory-mapped; later changes to it then take effect.
 
     Raises
     ------
     TypeError
-        If `weight` is of none of the four dtypes.
+        If the dtype of `weight` is not one of the four.
     ValueError
-        If it has not two axes.
+        If `weight` does not have two axes.
 
     Examples
     --------
@@ -103,7 +102,7 @@ class Learned:
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "d_model", weight.shape[1])
         # A view of the same memory, whose shape the caller's code cannot change.
-        object.__setattr__(self, "_source", _Source(_arrays.plain(weight)))
+        object.__setattr__(self, "_source", _Source(_arrays.as_plain(weight)))
 
     def __reduce__(self) -> tuple[Callable[[Array], "Learned"], tuple[Array]]:
         # Through the checks: the memory of an unpickled array need not be aligned.
@@ -123,7 +122,7 @@ class Learned:
         out: Array | None = None,
         workers: SupportsIndex = 1,
     ) -> Array:
-        """``x * scale + weight[positions]`` in one pass.
+        """Return ``x * scale + weight[positions]``, computed in one pass over memory.
 
         Parameters
         ----------
@@ -132,24 +131,24 @@ class Learned:
         start : int, default 0
             Position of the first row of every sequence.
         positions : array_like of int, shape (..., length), optional
-            Positions of the rows instead; they broadcast to the rows of `x`.
+            Position of each row, in place of `start`; they broadcast to the rows of `x`.
         mask, scale, out, workers
             As in `posenc.add`.
 
         Returns
         -------
         ndarray, shape and dtype of `x` (in native byte order)
-            `out`, or a fresh array.
+            `out`, or a new array.
 
         Raises
         ------
         IndexError
             If a position is negative or beyond the table.
         TypeError
-            If `x` has another dtype than the table, or `positions` are not integers; and as
-            `posenc.add` does.
+            If the dtype of `x` differs from that of the table, or `positions` are not integers; and
+            as for `posenc.add`.
         ValueError
-            As `posenc.add` does. Nothing has been written then.
+            As for `posenc.add`. Nothing has been written if an error is raised.
         """
         return _fused_add.add(self._source, x, start, positions, mask, scale, out, workers)
 
@@ -165,28 +164,28 @@ class Learned:
         out: Array | None = None,
         workers: SupportsIndex = 1,
     ) -> Array:
-        """``token_weight[ids] * scale + weight[positions]`` in one pass.
+        """Return ``token_weight[ids] * scale + weight[positions]``, in one pass over memory.
 
         Parameters
         ----------
         ids : array_like of int, shape (..., length)
-            Rows of `token_weight`.
+            Token ids, which are indices of rows of `token_weight`.
         token_weight : array_like of the dtype of `weight`, shape (rows, d_model)
             Embeddings of all tokens, as in `posenc.embed`.
         start, positions, mask, scale, out, workers
-            As in `add`, whose `x` would be ``token_weight[ids]``.
+            As in `add` for the `x` ``token_weight[ids]``.
 
         Returns
         -------
         ndarray, shape ids.shape + (d_model,)
-            `out`, or a fresh array.
+            `out`, or a new array.
 
         Raises
         ------
         IndexError
             If an id is negative or beyond `token_weight`, or a position beyond the table.
         TypeError, ValueError
-            As `add` and `posenc.embed` do. Nothing has been written then.
+            As for `add` and `posenc.embed`. Nothing has been written if an error is raised.
         """
         return _fused_add.embed(
             self._source,

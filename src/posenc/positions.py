@@ -1,8 +1,8 @@
 """Positions of tokens, for packed and padded sequences.
 
-Data loaders say where sequences begin and where they are padded in one of five ways. Each function
-``from_...`` makes of one of them the positions that `posenc.add` and `posenc.encode` take: int64,
-fresh and C-contiguous. `to_lengths` and `to_cu_seqlens` are the way back.
+Data loaders describe packing and padding in one of five ways. Each function ``from_...`` converts
+one of these to the positions that `posenc.add` and `posenc.encode` take, as a new, C-contiguous
+array of int64. `to_lengths` and `to_cu_seqlens` are the inverse.
 
 Examples
 --------
@@ -35,12 +35,12 @@ Positions = npt.NDArray[np.int64]
 
 _INT64 = np.dtype(np.int64)
 # More than any memory holds, and up to here sums of integers in float64 are exact.
-_MOST = 2**53
-_MOST_INT32 = 2**31 - 1
+_MAX_TOKENS = 2**53
+_MAX_INT32 = 2**31 - 1
 
 
 def from_lengths(lengths: npt.ArrayLike) -> Positions:
-    """Positions in documents of these lengths, one after another.
+    """Return positions in packed documents of the given lengths.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ def from_lengths(lengths: npt.ArrayLike) -> Positions:
     TypeError
         If `lengths` are not integers.
     ValueError
-        If they have not one axis, one is negative, or their sum is beyond all memory.
+        If `lengths` do not have one axis, one of them is negative, or their sum is 2**53 or more.
     MemoryError
-        If their sum is beyond the memory at hand.
+        If there is not enough memory for the result.
 
     Notes
     -----
-    A loader that says ``seq_lens`` alone keeps one source of truth: pytorch/torchtitan#2560.
+    For loaders that return only ``seq_lens``, as discussed in pytorch/torchtitan#2560.
 
     Examples
     --------
@@ -75,19 +75,19 @@ def from_lengths(lengths: npt.ArrayLike) -> Positions:
     if own.size and own.min() < 0:
         raise ValueError(f"lengths must be at least 0, got {own.min()} at index {own.argmin()}")
     total = own.sum(dtype=np.float64)
-    if total >= _MOST:
+    if total >= _MAX_TOKENS:
         raise ValueError(f"lengths must have a sum below 2**53, got {total:.6g}")
-    return _in_documents(own.astype(_INT64), int(total))
+    return _count_within(own.astype(_INT64), int(total))
 
 
 def from_cu_seqlens(cu_seqlens: npt.ArrayLike) -> Positions:
-    """Positions in packed documents that begin and end at these offsets.
+    """Return positions in packed documents that begin and end at the given offsets.
 
     Parameters
     ----------
     cu_seqlens : array_like of int, shape (documents + 1,)
-        The cumulative lengths that the variable-length kernels of FlashAttention take, most often
-        int32: 0 first, then where each document ends. Two that are equal hold an empty document.
+        The cumulative lengths that the variable-length kernels of FlashAttention take, usually
+        int32: 0, and then the end of each document. Two equal offsets enclose an empty document.
 
     Returns
     -------
@@ -99,14 +99,14 @@ def from_cu_seqlens(cu_seqlens: npt.ArrayLike) -> Positions:
     TypeError
         If `cu_seqlens` are not integers.
     ValueError
-        If they have not one axis and an element, do not begin at 0, decrease somewhere, or end
-        beyond all memory.
+        If `cu_seqlens` do not have one axis, are empty, do not begin with 0, decrease anywhere, or
+        end at 2**53 or more.
     MemoryError
-        If they end beyond the memory at hand.
+        If there is not enough memory for the result.
 
     Notes
     -----
-    ``cu_seqlens_q`` of `flash_attn_varlen_func` in Dao-AILab/flash-attention.
+    This is the argument ``cu_seqlens_q`` of `flash_attn_varlen_func` in Dao-AILab/flash-attention.
 
     Examples
     --------
@@ -126,22 +126,22 @@ def from_cu_seqlens(cu_seqlens: npt.ArrayLike) -> Positions:
             f"cu_seqlens must not decrease, got {own[i]} and then {own[i + 1]} at index {i + 1}"
         )
     total = int(own[-1])
-    if total >= _MOST:
+    if total >= _MAX_TOKENS:
         raise ValueError(f"cu_seqlens must end below 2**53, got {total}")
     ends = own.astype(_INT64)
-    return _in_documents(ends[1:] - ends[:-1], total)
+    return _count_within(ends[1:] - ends[:-1], total)
 
 
 def from_segments(segments: npt.ArrayLike) -> Positions:
-    """Positions in segments, which are runs of equal ids.
+    """Return positions in segments, which are runs of equal ids.
 
     Parameters
     ----------
     segments : array_like of int or bool, shape (..., length)
-        The segment of each token, as packed loaders send it; bool where there are two in turn.
-        Neighbours along the last axis with
-        the same id are in the same segment; an id that comes back begins a new one. Padding, 0s
-        say, is a segment like any other and is counted too.
+        The id of each token's segment, as loaders of packed data return it. Neighbours along the
+        last axis with the same id are in the same segment; an id that occurs again later begins a
+        new segment. So bools will do, if they alternate. Padding, such as ids of 0, is a segment
+        like any other, and its tokens are counted too.
 
     Returns
     -------
@@ -153,11 +153,11 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
     TypeError
         If `segments` are neither integers nor bool.
     ValueError
-        If they have no axis.
+        If `segments` have no axis.
 
     Notes
     -----
-    The segment masks of hiyouga/LlamaFactory#7754.
+    These are the segment masks of hiyouga/LlamaFactory#7754.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
     >>> posenc.positions.from_segments([1, 1, 2, 2, 2, 0])
     array([0, 1, 0, 1, 2, 0])
     """
-    ids = _sequences("segments", _arrays.integers("segments", segments, bools=True))
+    ids = _sequences("segments", _arrays.as_integers("segments", segments, bools=True))
     begins = np.empty(ids.shape, np.bool_)
     begins[..., :1] = True
     np.not_equal(ids[..., 1:], ids[..., :-1], out=begins[..., 1:])
@@ -175,29 +175,29 @@ def from_segments(segments: npt.ArrayLike) -> Positions:
 
 
 def from_mask(mask: npt.ArrayLike) -> Positions:
-    """Positions in padded sequences, by the mask of what is no padding.
+    """Return positions in padded sequences, from the attention mask.
 
     Parameters
     ----------
     mask : array_like of bool, or of integers that are 0 and 1, shape (..., length)
-        The attention mask of a tokenizer: 1 for a token and 0 for padding, be it on the left, on
-        the right or between.
+        The attention mask of a tokenizer: 1 for a token and 0 for padding, which may be anywhere.
 
     Returns
     -------
     ndarray of int64, shape of `mask`
-        Every token's number of tokens before it, ``cumsum(mask, -1) - 1``, and 0 for padding.
+        The number of tokens before each token, ``cumsum(mask, -1) - 1``, and 0 for padding.
 
     Raises
     ------
     TypeError
-        If `mask` is neither bool nor of integers.
+        If `mask` is neither bool nor integers.
     ValueError
-        If it has no axis, or an element that is not 0 or 1.
+        If `mask` has no axis, or an element that is not 0 or 1.
 
     Notes
     -----
-    With padding on the left, counting from the first column is wrong: huggingface/transformers#33095.
+    With padding on the left, positions do not count from the first column: see
+    huggingface/transformers#33095.
 
     Examples
     --------
@@ -207,21 +207,21 @@ def from_mask(mask: npt.ArrayLike) -> Positions:
            [0, 1, 2, 3, 0]])
     """
     keep = _sequences("mask", _arrays.as_bool_mask("mask", mask))
-    return _counted("mask", keep, -1, 0)
+    return _count_kept("mask", keep, -1, 0)
 
 
 def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:
-    """Positions in padded sequences of token ids, counted from ``padding_idx + 1`` on.
+    """Return positions in padded sequences of token ids, counted from ``padding_idx + 1``.
 
-    The convention of fairseq, and of RoBERTa and BART after it, whose tables of positions keep a
-    row for padding and leave those before it unused.
+    This is the convention of fairseq, RoBERTa and BART, whose tables of positions have a row for
+    padding and do not use the rows before it.
 
     Parameters
     ----------
     ids : array_like of int, shape (..., length)
         Token ids.
     padding_idx : int
-        The id of padding, and the position it gets.
+        The id of padding, which is also its position.
 
     Returns
     -------
@@ -233,11 +233,11 @@ def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:
     TypeError
         If `ids` or `padding_idx` are not integers.
     ValueError
-        If `ids` have no axis, or positions from `padding_idx` on leave int64.
+        If `ids` have no axis, or positions counted from `padding_idx` would overflow int64.
 
     Notes
     -----
-    `make_positions` in fairseq/utils.py of facebookresearch/fairseq.
+    This is `make_positions` in fairseq/utils.py of facebookresearch/fairseq.
 
     Examples
     --------
@@ -246,40 +246,41 @@ def from_ids(ids: npt.ArrayLike, padding_idx: SupportsIndex) -> Positions:
     array([[2, 3, 4, 5, 1, 1],
            [1, 1, 2, 3, 4, 5]])
     """
-    tokens = _sequences("ids", _arrays.integers("ids", ids))
+    tokens = _sequences("ids", _arrays.as_integers("ids", ids))
     pad = _checks.integer("padding_idx", padding_idx)
     if not -(2**63) <= pad < 2**63 - tokens.shape[-1]:
         raise ValueError(
             f"padding_idx must leave all positions within int64, got {_checks.shown(pad)}"
         )
-    return _counted("ids", np.not_equal(tokens, pad, order="C"), pad, pad)
+    return _count_kept("ids", np.not_equal(tokens, pad, order="C"), pad, pad)
 
 
 def to_lengths(position_ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """The lengths of packed documents, by their positions: `from_lengths` the other way round.
+    """Return the lengths of packed documents from their positions: the inverse of `from_lengths`.
 
     Parameters
     ----------
     position_ids : array_like of int, shape (length,) or (1, length)
-        0, 1, 2, ... in every document: one begins wherever there is a 0.
+        Positions 0, 1, 2, ... in every document: each 0 begins a document.
 
     Returns
     -------
     ndarray of int64, shape (documents,)
-        Number of tokens of each document, 1 or more: empty documents leave no trace.
+        Number of tokens of each document, 1 or more. Empty documents have no positions, and so are
+        not among them.
 
     Raises
     ------
     TypeError
         If `position_ids` are not integers.
     ValueError
-        If they have another shape, or a document does not count 0, 1, 2, ...
+        If `position_ids` have another shape, or the positions of a document are not 0, 1, 2, ...
 
     Notes
     -----
-    Positions that do not begin at 0, or leave some out, do not say where documents begin, and are
-    refused (huggingface/transformers#39814). Padding at position 0 cannot be told from documents of
-    one token: cut it off first, or keep the lengths (hiyouga/LlamaFactory#10452).
+    Positions that do not begin at 0, or that have gaps, do not determine where documents begin, and
+    are an error (huggingface/transformers#39814). Padding at position 0 cannot be distinguished
+    from documents of one token: remove it first, or keep the lengths (hiyouga/LlamaFactory#10452).
 
     Examples
     --------
@@ -287,35 +288,37 @@ def to_lengths(position_ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
     >>> posenc.positions.to_lengths([0, 1, 2, 0, 1])
     array([3, 2])
     """
-    return _fresh(np.diff(_offsets(_packed(position_ids))), _INT64)
+    return _arrays.aligned_copy(np.diff(_offsets(_packed(position_ids))), _INT64)
 
 
 def to_cu_seqlens(position_ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    """The offsets of packed documents, by their positions: `from_cu_seqlens` the other way round.
+    """Return the offsets of packed documents from their positions: `from_cu_seqlens` inverted.
 
     Parameters
     ----------
     position_ids : array_like of int, shape (length,) or (1, length)
-        0, 1, 2, ... in every document: one begins wherever there is a 0.
+        Positions 0, 1, 2, ... in every document: each 0 begins a document.
 
     Returns
     -------
     ndarray of int32, shape (documents + 1,)
-        0 first, then where each document ends: the cumulative lengths that the variable-length
-        kernels of FlashAttention take. Empty documents leave no trace.
+        0, and then the end of each document: the cumulative lengths that the variable-length
+        kernels of FlashAttention take. Empty documents have no positions, and so are not among
+        them.
 
     Raises
     ------
     TypeError
         If `position_ids` are not integers.
     ValueError
-        If they have another shape, are more than int32 can count, or a document does not count 0,
-        1, 2, ...: see `to_lengths`.
+        If `position_ids` have another shape, are more than int32 can count, or the positions of a
+        document are not 0, 1, 2, ...: see `to_lengths`.
 
     Notes
     -----
-    ``cu_seqlens_q`` of `flash_attn_varlen_func` in Dao-AILab/flash-attention. Positions of several
-    axes, as multimodal models have them, are no packed row (Dao-AILab/flash-attention#2381).
+    This is the argument ``cu_seqlens_q`` of `flash_attn_varlen_func` in Dao-AILab/flash-attention.
+    Positions of several axes, as in multimodal models, are not accepted: they are not one packed
+    row (Dao-AILab/flash-attention#2381).
 
     Examples
     --------
@@ -324,11 +327,11 @@ def to_cu_seqlens(position_ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
     array([0, 3, 5], dtype=int32)
     """
     row = _packed(position_ids)
-    if len(row) > _MOST_INT32:
+    if len(row) > _MAX_INT32:
         raise ValueError(
-            f"position_ids must be at most {_MOST_INT32}, which int32 can count, got {len(row)}"
+            f"position_ids must be at most {_MAX_INT32}, which int32 can count, got {len(row)}"
         )
-    return _fresh(_offsets(row), np.dtype(np.int32))
+    return _arrays.aligned_copy(_offsets(row), np.dtype(np.int32))
 
 
 def _row(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -336,7 +339,7 @@ def _row(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
 
     Copied first, so that nobody can change them between the checks and the kernel.
     """
-    own = np.array(_arrays.integers(name, values))
+    own = np.array(_arrays.as_integers(name, values))
     if own.ndim != 1:
         raise ValueError(f"{name} must have one axis, got shape {own.shape}")
     return own
@@ -350,7 +353,7 @@ def _sequences(name: str, given: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _packed(position_ids: npt.ArrayLike) -> npt.NDArray[Any]:
     """Integers of one packed row."""
-    given = _arrays.integers("position_ids", position_ids)
+    given = _arrays.as_integers("position_ids", position_ids)
     if given.ndim == 2 and len(given) == 1:
         given = given[0]
     if given.ndim != 1:
@@ -366,7 +369,7 @@ def _offsets(row: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     begins = own == 0
     begins[:1] = True
     offsets = np.append(np.flatnonzero(begins), len(own)).astype(_INT64)
-    wrong = own != _in_documents(np.diff(offsets), len(own))
+    wrong = own != _count_within(np.diff(offsets), len(own))
     if wrong.any():
         i = int(wrong.argmax())
         raise ValueError(
@@ -375,19 +378,13 @@ def _offsets(row: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return offsets
 
 
-def _in_documents(lengths: npt.NDArray[np.int64], total: int) -> Positions:
+def _count_within(lengths: npt.NDArray[np.int64], total: int) -> Positions:
     out = _arrays.empty((total,), _INT64)
     _backend.kernels.count_within(out, lengths)
     return out
 
 
-def _counted(name: str, keep: npt.NDArray[np.bool_], base: int, pad: int) -> Positions:
+def _count_kept(name: str, keep: npt.NDArray[np.bool_], base: int, pad: int) -> Positions:
     out = _arrays.empty(keep.shape, _INT64, name)
     _backend.kernels.count_kept(out, keep, base, pad)
-    return out
-
-
-def _fresh(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    out = _arrays.empty(values.shape, dtype)
-    out[...] = values
     return out

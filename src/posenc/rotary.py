@@ -13,29 +13,29 @@ import numpy.typing as npt
 from . import (
     _arrays,
     _backend,
+    _cache,
     _checks,
     _formats,
     _frequencies,
     _pieces,
     _planner,
-    _recent,
     _rope_config,
 )
+from ._arrays import Array
 from ._plan import Plan
 
-Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
 Layout = Literal["half", "interleaved"]
 
-# The most axes that positions may have.
-_MOST_AXES = 64
+# The most axes of positions, as `axes` counts them.
+_MAX_AXES = 64
 
 _DEFAULT_BASE = 10000.0
 
-# The arrays of frequencies that the attribute returned for a base, by identity: `dataclasses.replace`
-# passes one of them together with the base, which then decides.
-_of_bases: "weakref.WeakValueDictionary[int, Floats]" = weakref.WeakValueDictionary()
+# The arrays of frequencies that the attribute returned for a base, by identity:
+# `dataclasses.replace` passes one of them together with the base, which then decides.
+_computed_frequencies: "weakref.WeakValueDictionary[int, Floats]" = weakref.WeakValueDictionary()
 
 
 class RotaryPlan(NamedTuple):
@@ -71,58 +71,59 @@ class _Angles(NamedTuple):
 
 
 class _Frequencies:
-    """The attribute `Rotary.frequencies`, which for a base are computed when they are asked for."""
+    """The attribute `Rotary.frequencies`, which for a base are computed on access."""
 
     def __get__(self, rotary: "Rotary | None", owner: object = None) -> Any:
         if rotary is None:
             return self
-        if rotary._given is not None:
-            return _read_only(rotary._given)
+        if rotary._given_frequencies is not None:
+            return _read_only(rotary._given_frequencies)
         assert rotary.base is not None
         result = _read_only(_frequencies.angular_frequencies(rotary.base, rotary._plan.dim // 2))
-        _of_bases[id(result)] = result
+        _computed_frequencies[id(result)] = result
         return result
 
     def __set__(self, rotary: "Rotary", value: Any) -> None:
         # The field's default is this descriptor itself.
-        object.__setattr__(rotary, "_given", None if value is self else value)
+        object.__setattr__(rotary, "_given_frequencies", None if value is self else value)
 
 
-def _is_of_a_base(frequencies: object) -> bool:
+def _is_computed(frequencies: object) -> bool:
     """Whether the attribute of an instance with a base returned it: see `dataclasses.replace`."""
-    return _of_bases.get(id(frequencies)) is frequencies
+    return _computed_frequencies.get(id(frequencies)) is frequencies
 
 
 @dataclass(frozen=True, repr=False)
 class Rotary:
-    """Rotary position embeddings of one width, prepared for hot loops.
+    """Rotary position embeddings of one width, with the set-up done once.
 
-    At position p, pair i of the first `dim` columns is rotated by the angle ``p * base^(-2i/dim)``, as in
-    section 3.4.2 of Su et al., "RoFormer" (arXiv:2104.09864): ``(a, b)`` becomes
-    ``(a * cos - b * sin, b * cos + a * sin)``.
+    At position p, pair i of the first `dim` columns is rotated by the angle
+    ``p * base^(-2i/dim)``, as in section 3.4.2 of Su et al., "RoFormer" (arXiv:2104.09864):
+    ``(a, b)`` becomes ``(a * cos - b * sin, b * cos + a * sin)``.
 
-    An instance is frozen, hashable and picklable. There is no longest sequence, and no state: what
-    a call returns depends on its arguments alone.
+    An instance is immutable, hashable and picklable. There is no maximum length, and no state: the
+    result of a call depends on its arguments alone.
 
     Parameters
     ----------
     dim : int
         Number of columns that are rotated: even, 2 to 65536.
     base : float, optional
-        Finite and positive, as in `posenc.Sinusoidal`: 10000.0 unless `frequencies` are given. As an
-        attribute it is None where they are.
+        Finite and positive, as in `posenc.Sinusoidal`. The default is 10000.0, unless `frequencies`
+        are given; then the attribute is None.
     layout : {'half', 'interleaved'}, default 'half'
-        Pair i is columns i and ``dim / 2 + i``, as in GPT-NeoX and most of transformers, or columns
-        2i and ``2i + 1``, as in the paper, GPT-J and most of Llama's own code. Weights made for one
-        of them are nonsense in the other.
+        With 'half', pair i is columns i and ``dim / 2 + i``, as in GPT-NeoX and most of
+        transformers. With 'interleaved' it is columns 2i and ``2i + 1``, as in the paper, GPT-J and
+        most of Llama's own code. Weights trained for one layout do not work with the other.
     frequencies : array_like of int or float, shape (dim / 2,), optional
-        Angular frequencies instead of those of a base, taken as exact. As an attribute they are
-        always there: an array of float64 that is read-only, of a base the nearest doubles.
+        Angular frequencies in place of those of a base, taken as exact. The attribute is always a
+        read-only array of float64; for a base it holds the doubles nearest to the frequencies.
     attention_factor : float, default 1.0
-        Factor on sines and cosines, finite and positive: YaRN's ``attention_factor``.
+        Finite and positive: a factor on sines and cosines, the ``attention_factor`` of YaRN.
     axes : array_like of int, shape (dim / 2,), optional
-        Which of several positions rotates each pair, counted from 0: time, height and width in
-        multimodal models. Then `positions` have an axis for them in front.
+        For tokens with several positions, such as time, height and width in multimodal models: the
+        number, from 0, of the position that rotates each pair. `positions` then have an additional
+        first axis, along which these positions lie.
 
     Raises
     ------
@@ -130,7 +131,7 @@ class Rotary:
         If an argument has the wrong type.
     ValueError
         If `dim` is odd, less than 2 or more than 65536, `layout` is not one of the two, or another
-        argument is out of its bounds.
+        argument is out of bounds.
 
     Examples
     --------
@@ -157,16 +158,16 @@ class Rotary:
     axes: Any = field(default=None, kw_only=True)
 
     # The given frequencies: equality, hash and pickle use these in place of the attribute.
-    _given: tuple[float, ...] | None = field(init=False)
+    _given_frequencies: tuple[float, ...] | None = field(init=False)
     _plan: RotaryPlan = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        frequencies: Any = self._given
-        dim = _checks.integer("dim", self.dim, 1, _checks.MOST_COLUMNS)
+        frequencies: Any = self._given_frequencies
+        dim = _checks.integer("dim", self.dim, 1, _checks.MAX_COLUMNS)
         if dim % 2:
             raise ValueError(f"dim must be even, columns turn in pairs, got {dim}")
         base = None if self.base is None else _checks.finite("base", self.base, positive=True)
-        if frequencies is None or (base is not None and _is_of_a_base(frequencies)):
+        if frequencies is None or (base is not None and _is_computed(frequencies)):
             base, given = _DEFAULT_BASE if base is None else base, None
         elif base not in (None, _DEFAULT_BASE):  # `replace` may pass the default
             raise ValueError(f"base must be None where frequencies are given, got {base}")
@@ -182,17 +183,17 @@ class Rotary:
             "attention_factor": _checks.finite(
                 "attention_factor", self.attention_factor, positive=True
             ),
-            "axes": None if self.axes is None else _pairs_axes(self.axes, dim // 2),
-            "_given": given,
+            "axes": None if self.axes is None else _as_axes(self.axes, dim // 2),
+            "_given_frequencies": given,
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         key = (RotaryPlan, *(getattr(self, each.name) for each in fields(self) if each.compare))
-        object.__setattr__(self, "_plan", _recent.get(key, self._prepare))
+        object.__setattr__(self, "_plan", _cache.get(key, self._prepare))
 
     def _prepare(self) -> RotaryPlan:
-        if self._given is not None:
-            frequencies = _frequencies.explicit(self._given)
+        if self._given_frequencies is not None:
+            frequencies = _frequencies.explicit(self._given_frequencies)
         else:
             assert self.base is not None
             frequencies = _frequencies.geometric(self.base, self.dim // 2)
@@ -204,7 +205,9 @@ class Rotary:
         return RotaryPlan(self.dim, self.layout == "interleaved", plan, tuple(axis_plans))
 
     def __repr__(self) -> str:
-        shown: dict[str, Any] = {"frequencies": self._given} if self._given else {}
+        shown: dict[str, Any] = (
+            {"frequencies": self._given_frequencies} if self._given_frequencies else {}
+        )
         if self.base not in (None, _DEFAULT_BASE):
             shown["base"] = self.base
         for name in ("layout", "attention_factor", "axes"):
@@ -221,7 +224,7 @@ class Rotary:
             self.dim,
             base=self.base,
             layout=self.layout,
-            frequencies=self._given,
+            frequencies=self._given_frequencies,
             attention_factor=self.attention_factor,
             axes=self.axes,
         )
@@ -252,49 +255,51 @@ class Rotary:
         seq_len: SupportsIndex | None = None,
         layout: Layout | None = None,
     ) -> "Rotary":
-        """The rotation of a model in Hugging Face transformers: its own, or a ValueError.
+        """Return the rotation of a model in Hugging Face transformers.
 
-        What the class of the config's ``model_type`` fills in is filled in, as transformers 5.24
-        has it: widths, partial factors, thetas, the layout and the order of the axes. Without a
-        ``model_type``, or with one that is not known, the keys alone are read.
+        Values that are missing are those that the class of the config's ``model_type`` has in
+        transformers 5.24: widths, partial factors, thetas, the layout and the order of the axes.
+        Without a ``model_type``, or with an unknown one, only the keys of the config are used.
 
         Parameters
         ----------
         config : mapping
-            The whole of a ``config.json``; or ``config.rope_parameters``, best with the
-            ``model_type``: ``{**config.rope_parameters, "model_type": ...}``. Of a model of several
-            parts ``text_config`` is read. ``rope_type`` is one of default, linear, dynamic, yarn,
-            longrope (also called su), llama3, proportional and axial. A ``rope_scaling`` overrides
-            ``rope_parameters``, except for the theta, the partial factor and the sections, in which
-            both must agree. Values that are null count as missing.
+            The whole of a ``config.json``; or ``config.rope_parameters``, preferably with the
+            ``model_type``: ``{**config.rope_parameters, "model_type": ...}``. If a model has
+            several parts, its ``text_config`` is used. ``rope_type`` is one of default, linear,
+            dynamic, yarn, longrope (also called su), llama3, proportional and axial. A
+            ``rope_scaling`` overrides ``rope_parameters``, except for the theta, the partial factor
+            and the sections, on which both must agree. Values that are null count as missing.
         layer_type : str, optional
-            Which layers, where these have parameters of their own: ``"full_attention"``.
+            The type of layer, such as ``"full_attention"``, if types have different parameters.
         head_dim, max_position_embeddings, rope_theta : number, optional
-            Those of the model, above what the config says. The width and the theta are needed
-            always, the length where the type scales by it.
+            Values that override those of the config. The width and the theta are always needed, and
+            the length if the type scales by it.
         seq_len : int, optional
-            Length of the sequence, for dynamic and longrope; by default that of the training. The
-            result depends on nothing that was asked for before.
+            Length of the sequence, for dynamic and longrope; by default the length in training. The
+            result does not depend on earlier calls.
         layout : {'half', 'interleaved'}, optional
-            By default the model's: that of its class or of ``rope_interleave``, as in DeepSeek, and
-            'half' where neither is known.
+            By default the layout of the model's class or of ``rope_interleave``, as in DeepSeek, or
+            'half' if neither is known.
 
         Returns
         -------
         Rotary
             With the frequencies of `ROPE_INIT_FUNCTIONS` in transformers 5.24, in float64, and its
-            attention factor; two equal ``mscale`` of yarn cancel, as there and in DeepSeek's own
-            code. Of latent attention it is the rotation of the ``qk_rope_head_dim`` columns.
+            attention factor. Two equal ``mscale`` of yarn cancel, as in transformers and in
+            DeepSeek's own code. For latent attention it is the rotation of the
+            ``qk_rope_head_dim`` columns.
 
         Raises
         ------
         TypeError
-            If `config` is no mapping, or a value of it has the wrong type.
+            If `config` is not a mapping, or one of its values has the wrong type.
         ValueError
-            If ``rope_type`` is unknown, keys are missing, contradict one another or are out of
-            their bounds, or no `Rotary` rotates as the model does. Keys that are not understood are
-            refused too, by name: any in the rope parameters, and elsewhere those with rope, mrope,
-            rotary, theta, yarn or ntk as a word. ``attn_factor`` is one, as libraries differ on it.
+            If ``rope_type`` is unknown; if keys are missing, contradict one another or are out of
+            bounds; or if no `Rotary` can rotate as the model does. Keys that are not understood are
+            an error too, which names them: any key of the rope parameters, and other keys that
+            contain the word rope, mrope, rotary, theta, yarn or ntk. ``attn_factor`` is not
+            accepted, as libraries differ in its meaning.
 
         Examples
         --------
@@ -331,44 +336,49 @@ class Rotary:
         dtype: npt.DTypeLike | None = None,
         out: tuple[Array, Array] | None = None,
     ) -> tuple[Array, Array]:
-        """Cosines and sines, each twice as the layout says, for rotations that are done elsewhere.
+        """Return tables of cosines and sines, for rotations by other code.
+
+        Each value appears in both columns of its pair, as `layout` orders them.
 
         Parameters
         ----------
         length : int, optional
-            Number of positions; may be left out where `positions` say it.
+            Number of positions. It may be omitted if `positions` are given.
         start : int, default 0
             Position of the first row.
         positions : array_like of bool, int or float, shape (...), optional
-            Any positions instead, as in `posenc.encode`; with `axes` of shape (axes, ...).
+            Positions in place of `start`, as in `posenc.encode`. With `axes` their shape is
+            (axes, ...).
         dtype : {float64, float32, float16, bfloat16}, optional
-            That of `out`, else float64.
+            By default the dtype of `out`, or float64 without `out`.
         out : two ndarrays of `dtype`, shape (length, dim) or (..., dim), optional
-            Where to put cosines and sines, on the terms of `posenc.fill`.
+            Where to write cosines and sines. They must meet the requirements of `posenc.fill`.
 
         Returns
         -------
         cos, sin : ndarray of `dtype`, shape (length, dim) or (..., dim)
-            Times `attention_factor`: computed in float64 and rounded once. `out`, or fresh arrays.
+            `out`, or new arrays: cosines and sines times `attention_factor`, computed in float64
+            and rounded once.
 
         Raises
         ------
         TypeError
             If an argument has the wrong type.
         ValueError
-            If `length` is negative or not that of `positions`, these come with a `start`, or are
-            out of the bounds of `posenc.encode`, or `out` has another shape or cannot be written
-            in place. Nothing has been written then.
+            If `length` is negative or differs from that of `positions`; `positions` are given
+            together with `start`, or are out of the bounds of `posenc.encode`; or `out` has the
+            wrong shape or cannot be written in place. Nothing has been written if an error is
+            raised.
         """
         plan = self._plan
         wanted = None if dtype is None else _formats.float_dtype(dtype)
         count = None if length is None else _checks.integer("length", length, least=0)
         if count is None and positions is None:
             raise TypeError("length must be an integer where no positions are given, got None")
-        pair = None if out is None else _pair(out)
-        first, at = _converted(plan, start, positions)
+        pair = None if out is None else _as_pair(out)
+        first, own_positions = _convert(plan, start, positions)
         # No code but ours and NumPy's from here on.
-        angles = _angles(plan, first, at, count)
+        angles = _angles(plan, first, own_positions, count)
         if angles.positions:
             shape = angles.positions[0].shape
         else:
@@ -382,9 +392,9 @@ class Rotary:
         if pair is None:
             wanted = wanted or np.dtype(np.float64)
             size = (*shape, plan.dim)
-            of = "length" if at is None else "positions"
+            of = "length" if own_positions is None else "positions"
             pair = _arrays.empty(size, wanted, of), _arrays.empty(size, wanted, of)
-        plain = _outputs(pair, (*shape, plan.dim), wanted)
+        plain = _as_outputs(pair, (*shape, plan.dim), wanted)
         if not shape:
             plain = [array[np.newaxis] for array in plain]
             angles = angles._replace(positions=tuple(each[np.newaxis] for each in angles.positions))
@@ -406,57 +416,60 @@ class Rotary:
         inverse: bool = False,
         workers: SupportsIndex = 1,
     ) -> Array:
-        """Queries or keys with their first `dim` columns rotated, in one pass over memory.
+        """Return queries or keys with their first `dim` columns rotated, in one pass over memory.
 
         Parameters
         ----------
         x : array_like of float64, float32, float16 or bfloat16, shape (..., length, width)
-            Of any strides, byte order or alignment, read-only or not. Columns from `dim` on stay
-            as they are. Where heads come after the length, ``x.swapaxes(1, 2)`` is as fast.
+            Queries or keys, with any strides, byte order or alignment; they may be read-only.
+            Columns from `dim` on are left unchanged. If the axis of heads comes after the length,
+            pass ``x.swapaxes(1, 2)``, which is as fast.
         start : int, default 0
             Position of the first row of every sequence.
         positions : array_like of bool, int or float, shape (length,) or (..., length), optional
-            Positions of the rows instead: one axis for all sequences, or all axes of `x` but the
-            last, of which those that lead broadcast: (batch, 1, length) where there are heads. With
-            `axes`, one more in front of all of these: (axes, batch, 1, length).
+            Position of each row, in place of `start`: either (length,), for all sequences, or as
+            many axes as `x` has without the last, the leading ones of which broadcast, such as
+            (batch, 1, length) for an `x` with heads. With `axes` there is one more axis in front
+            of all of these: (axes, batch, 1, length).
         out : ndarray, shape and dtype of `x`, optional
-            Where to put the result, on the terms of `posenc.fill`; ``out=x`` works in place.
+            Where to write the result. It must meet the requirements of `posenc.fill`, and may be
+            `x`.
         inverse : bool, default False
-            Rotate back. `attention_factor` is not undone, but multiplies once more.
+            Whether to rotate back. `attention_factor` is then applied once more, not undone.
         workers : int, default 1
             Number of threads, as in `posenc.add`.
 
         Returns
         -------
         ndarray, shape and dtype of `x` (in native byte order)
-            `out`, or a fresh array. It has the bits of ``x1 * cos - x2 * sin`` and
-            ``x2 * cos + x1 * sin`` in NumPy, with the `tables` of the dtype of `x`; in 16 bits, of
-            that in float32 and rounded once.
+            `out`, or a new array. It has the bits of ``x1 * cos - x2 * sin`` and
+            ``x2 * cos + x1 * sin`` in NumPy, with the `tables` of the dtype of `x`. In 16 bits it
+            is computed in float32, with the `tables` of float32, and rounded once.
 
         Raises
         ------
         TypeError
-            If `x` is of none of the four dtypes, `inverse` no bool, or `out` not an array of the
-            dtype of `x`.
+            If the dtype of `x` is not one of the four, `inverse` is not a bool, or `out` is not an
+            array of the dtype of `x`.
         ValueError
-            If `x` has less than two axes or `dim` columns, `positions` do not fit it or come with a
-            `start`, or `out` has another shape, overlaps `x` in part or cannot be written in place.
-            Nothing has been written then.
+            If `x` has fewer than two axes or fewer than `dim` columns; `positions` do not fit `x`
+            or are given together with `start`; or `out` has the wrong shape, overlaps `x` in part
+            or cannot be written in place. Nothing has been written if an error is raised.
         """
         plan = self._plan
         given = _arrays.as_array("x", x)
-        first, at = _converted(plan, start, positions)
+        first, own_positions = _convert(plan, start, positions)
         inverse = _checks.boolean("inverse", inverse)
-        threads = _pieces.count(workers)
+        threads = _pieces.thread_count(workers)
         # No code but ours and NumPy's from here on.
         x = _arrays.as_embeddings(given)
         if x.shape[-1] < plan.dim:
             raise ValueError(
                 f"x must have last axis {plan.dim} or more, got shape {_checks.shown(x.shape)}"
             )
-        if at is not None:
-            _check_rows(plan, x.shape[:-1], at)
-        angles = _angles(plan, first, at, x.shape[-2], "x")
+        if own_positions is not None:
+            _check_rows(plan, x.shape[:-1], own_positions)
+        angles = _angles(plan, first, own_positions, x.shape[-2], "x")
         for each in angles.positions:
             _arrays.check_broadcast("positions", each, x.shape[:-1])
         out, plain, x = _arrays.prepare_out_and_x(x, out)
@@ -473,7 +486,7 @@ class Rotary:
         return out
 
 
-def _converted(
+def _convert(
     plan: RotaryPlan, start: SupportsIndex, positions: npt.ArrayLike | None
 ) -> tuple[int, Floats | None]:
     """The start and the positions, as a number and an array of our own: never both."""
@@ -482,9 +495,9 @@ def _converted(
         return first, None
     if first:
         raise ValueError(f"start must be 0 where positions are given, got {_checks.shown(first)}")
-    where = _arrays.as_positions(positions, plan.plan.max_position)
-    _arrays.few_axes("positions", where)
-    return first, where
+    own_positions = _arrays.as_positions(positions, plan.plan.max_position)
+    _arrays.check_ndim("positions", own_positions)
+    return first, own_positions
 
 
 def _angles(
@@ -535,21 +548,21 @@ def _check_rows(plan: RotaryPlan, rows: tuple[int, ...], positions: Floats) -> N
         )
 
 
-def _pair(out: tuple[Array, Array]) -> tuple[Array, Array]:
+def _as_pair(out: tuple[Array, Array]) -> tuple[Array, Array]:
     """The arrays for cosines and for sines."""
     if issubclass(type(out), list | tuple):
-        arrays = _arrays.items(out)
+        arrays = _arrays.elements(out)
         if len(arrays) == 2:
             return arrays[0], arrays[1]
     raise TypeError(f"out must be two arrays, for cosines and sines, got {_checks.shown(out)}")
 
 
-def _outputs(
+def _as_outputs(
     pair: tuple[Array, Array], shape: tuple[int, ...], dtype: np.dtype[Any] | None
 ) -> list[Array]:
     """The same as plain arrays that can be written to."""
-    first = _arrays.output(pair[0], shape, dtype)
-    second = _arrays.output(pair[1], shape, first.dtype)
+    first = _arrays.as_output(pair[0], shape, dtype)
+    second = _arrays.as_output(pair[1], shape, first.dtype)
     if _arrays.overlap(first, second):
         raise ValueError("out must be two arrays that share no memory, got an overlap")
     return [first, second]
@@ -560,13 +573,13 @@ def _read_only(values: npt.ArrayLike) -> Floats:
     return np.frombuffer(np.asarray(values, np.float64).tobytes())
 
 
-def _pairs_axes(values: npt.ArrayLike, count: int) -> tuple[int, ...]:
-    axes = np.array(_arrays.integers("axes", values))
+def _as_axes(values: npt.ArrayLike, count: int) -> tuple[int, ...]:
+    axes = np.array(_arrays.as_integers("axes", values))
     if axes.shape != (count,):
         raise ValueError(
             f"axes must have shape ({count},), one for each pair, got {_checks.shown(axes.shape)}"
         )
-    if not (axes.min() >= 0 and axes.max() < _MOST_AXES):
-        wrong = axes[(axes < 0) | (axes >= _MOST_AXES)][0]
-        raise ValueError(f"axes must be at least 0 and below {_MOST_AXES}, got {wrong}")
+    if not (axes.min() >= 0 and axes.max() < _MAX_AXES):
+        wrong = axes[(axes < 0) | (axes >= _MAX_AXES)][0]
+        raise ValueError(f"axes must be at least 0 and below {_MAX_AXES}, got {wrong}")
     return tuple(map(int, axes))

@@ -12,23 +12,23 @@ import numpy.typing as npt
 from . import (
     _arrays,
     _backend,
+    _cache,
     _checks,
     _formats,
     _frequencies,
     _fused_add,
     _pieces,
     _planner,
-    _recent,
 )
+from ._arrays import Array
 from ._plan import Plan
 
-Array = npt.NDArray[Any]
 Layout = Literal["interleaved", "split"]
 Odd = Literal["error", "trim", "ceil", "zero"]
 # Keywords that say what the frequencies are, as `frequencies` does.
-_OF_FREQUENCIES = ("base", "shift", "odd", "freq_scale")
+_FREQUENCY_KEYWORDS = ("base", "shift", "odd", "freq_scale")
 
-# The keywords of a convention, in the order of the fields, and their conversion to Python's own types.
+# The keywords of a convention, in the order of the fields, and their conversion to Python types.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "base": lambda base: _checks.finite("base", base, positive=True),
     "shift": lambda shift: _checks.finite("shift", shift),
@@ -41,7 +41,7 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _converted(convention: dict[str, Any]) -> dict[str, Any]:
+def _convert(convention: dict[str, Any]) -> dict[str, Any]:
     return {name: _CONVERSIONS[name](value) for name, value in convention.items()}
 
 
@@ -89,16 +89,16 @@ class Source:
         rows = _checks.integer("length", length, least=0)
         first = _checks.integer("start", start)
         begin = _arrays.check_start(first, rows, self.plan.max_position)
-        threads = _pieces.count(workers)
+        threads = _pieces.thread_count(workers)
         out = _arrays.empty((rows, self.width), _formats.float_dtype(dtype))
         self.write(out, begin, None, threads)
         return out
 
     def fill(self, out: Array, start: SupportsIndex, workers: SupportsIndex) -> Array:
         first = _checks.integer("start", start)
-        threads = _pieces.count(workers)
+        threads = _pieces.thread_count(workers)
         # No code but ours and NumPy's from here on.
-        plain = _arrays.output(out)
+        plain = _arrays.as_output(out)
         if _arrays.last_axis("out", plain) != self.width:
             raise ValueError(
                 f"out must have last axis {self.width}, got shape {_checks.shown(plain.shape)}"
@@ -115,14 +115,16 @@ class Source:
         workers: SupportsIndex,
     ) -> Array:
         wanted = None if dtype is None else _formats.float_dtype(dtype)
-        where = self.as_positions(positions)
-        _arrays.few_axes("positions", where)
-        threads = _pieces.count(workers)
+        own_positions = self.as_positions(positions)
+        _arrays.check_ndim("positions", own_positions)
+        threads = _pieces.thread_count(workers)
         # No code but ours and NumPy's from here on.
-        out, plain = _arrays.result(out, (*where.shape, self.width), wanted, "positions")
-        if not where.ndim:
-            plain, where = plain[np.newaxis], where[np.newaxis]
-        self.write(plain, 0.0, where, threads)
+        out, plain = _arrays.prepare_out(
+            out, (*own_positions.shape, self.width), wanted, "positions"
+        )
+        if not own_positions.ndim:
+            plain, own_positions = plain[np.newaxis], own_positions[np.newaxis]
+        self.write(plain, 0.0, own_positions, threads)
         return out
 
     def write(
@@ -142,54 +144,56 @@ class Source:
 
 @dataclass(frozen=True, repr=False)
 class Sinusoidal:
-    """A sinusoidal positional encoding of one width, prepared for hot loops.
+    """A sinusoidal positional encoding of one width, with the set-up done once.
 
     ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``, as
     in section 3.5 of Vaswani et al., "Attention Is All You Need" (arXiv:1706.03762). The keywords
-    give the variants in use: with D the number of pairs,
+    give other variants: with D = d_model/2, pair i of the columns holds
 
         ``amplitude * (sin | cos)(p * freq_scale * base^(-i / (D - shift)))``
 
-    or any `frequencies`. `preset` has the variants of frameworks by name.
+    or the sine and cosine for frequency i of `frequencies`. `preset` returns the variant of a
+    framework.
 
-    An instance is frozen, hashable and picklable. It holds a plan of 96 rows in float64, which is
-    shared between instances of the conventions used last. There is no longest sequence: rows are
-    computed when a call needs them, and the row of a position has the same bits in every call.
+    An instance is immutable, hashable and picklable. It holds 96 precomputed rows in float64, which
+    instances of the same convention share where possible. There is no maximum length: other rows
+    are computed when a call needs them, and the row of a position has the same bits in every call.
 
     Parameters
     ----------
     d_model : int
-        Width of the encoding: even, unless `odd` says more, and at most 65536.
+        Width of the encoding, at most 65536. It must be even unless `odd` is given.
     base : float, default 10000.0
-        Finite and positive. The wavelengths grow from 2*pi towards 2*pi*base. The bounds on the
-        error are promised for bases from 1 to 1e100; below about 0.64 the positions that can still
-        be resolved end before 2**53, and those beyond are a `ValueError`.
+        Finite and positive. The wavelengths grow from 2*pi towards 2*pi*base. The error bounds hold
+        for bases from 1 to 1e100. For bases below about 0.64, the largest position is less than
+        2**53; larger ones raise a `ValueError`.
     shift : float, default 0.0
-        Finite. With 1.0 the slowest frequency is ``freq_scale / base`` itself. Where D is not
-        larger, all frequencies are `freq_scale`.
+        Finite. With 1.0 the lowest frequency is exactly ``freq_scale / base``. If D is not larger
+        than `shift`, all frequencies are `freq_scale`.
     odd : {'error', 'trim', 'ceil', 'zero'}, default 'error'
         What to do with an odd `d_model`. 'trim': the last cosine is left out, and D is d_model/2.
         'ceil': the same, but D is the number of pairs, (d_model + 1)/2. 'zero': the last column is
         0, and D is (d_model - 1)/2.
     freq_scale : float, default 1.0
-        Finite and positive, a factor on all frequencies: ``2*pi`` for full turns.
+        Finite and positive: a factor on all frequencies, such as ``2*pi`` for positions in whole
+        turns.
     layout : {'interleaved', 'split'}, default 'interleaved'
         ``sin, cos, sin, cos, ...`` as in the paper, or all sines and then all cosines.
     cos_first : bool, default False
-        Whether cosines come where the sines would.
+        Whether sines and cosines are exchanged, so that cosines come first.
     amplitude : float, default 1.0
-        Finite, a factor on every entry, applied in float64.
+        Finite: a factor on every entry, applied in float64.
     frequencies : array_like of float64, shape (d_model / 2,), optional
-        Angular frequencies, taken as exact, instead of `base`, `shift`, `odd` and `freq_scale`.
+        Angular frequencies, taken as exact, in place of `base`, `shift`, `odd` and `freq_scale`.
 
     Raises
     ------
     TypeError
-        If `d_model` is not an integer, `cos_first` no bool, or a number not real.
+        If `d_model` is not an integer, `cos_first` is not a bool, or another number is not real.
     ValueError
-        If `d_model` is less than 1, more than 65536, or odd where `odd` says nothing of it, a number is
-        out of its bounds, `odd` or `layout` is none of those named, or `frequencies` have another
-        shape, are not finite, or come with a keyword that they replace.
+        If `d_model` is less than 1, more than 65536, or odd while `odd` is 'error'; if a number is
+        out of bounds, or `odd` or `layout` is not one of its options; or if `frequencies` have the
+        wrong shape, are not finite, or are given together with a keyword that they replace.
 
     Examples
     --------
@@ -222,9 +226,9 @@ class Sinusoidal:
     _source: Source = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        width = _checks.integer("d_model", self.d_model, 1, _checks.MOST_COLUMNS)
+        width = _checks.integer("d_model", self.d_model, 1, _checks.MAX_COLUMNS)
         given = {name: getattr(self, name) for name in _CONVERSIONS}
-        for name, value in {"d_model": width, **_converted(given)}.items():
+        for name, value in {"d_model": width, **_convert(given)}.items():
             object.__setattr__(self, name, value)
         frequencies = self._geometric() if self.frequencies is None else self._explicit()
 
@@ -234,7 +238,7 @@ class Sinusoidal:
             return Source(self.d_model, plan)
 
         key = _key(self.d_model, self._convention())
-        object.__setattr__(self, "_source", _recent.get(key, prepare))
+        object.__setattr__(self, "_source", _cache.get(key, prepare))
 
     def _geometric(self) -> Callable[[], _frequencies.QuarterTurns]:
         d_model, odd = self.d_model, self.d_model % 2
@@ -252,7 +256,7 @@ class Sinusoidal:
 
     def _explicit(self) -> Callable[[], _frequencies.QuarterTurns]:
         frequencies = cast(tuple[float, ...], self.frequencies)
-        for name in _OF_FREQUENCIES:
+        for name in _FREQUENCY_KEYWORDS:
             if getattr(self, name) != _DEFAULTS[name]:
                 raise ValueError(f"frequencies stand for {name} too, got both")
         if 2 * len(frequencies) != self.d_model:
@@ -279,13 +283,13 @@ class Sinusoidal:
 
     @classmethod
     def preset(cls, name: str, d_model: SupportsIndex, **overrides: Any) -> "Sinusoidal":
-        """The encoding of a framework, by its name.
+        """Return the encoding of a framework, by name.
 
         Parameters
         ----------
         name : str
-            One of `posenc.presets`, which says what each is. A preset holds the formula alone:
-            neither where its framework begins to count nor what it does with padding.
+            One of the names in `posenc.presets`, which describes them. A preset gives the formula
+            only: not the position of the framework's first token, nor its treatment of padding.
         d_model : int
             Width of the encoding.
         **overrides
@@ -294,7 +298,7 @@ class Sinusoidal:
         Raises
         ------
         ValueError
-            If there is no such preset; and as `Sinusoidal` does.
+            If there is no such preset; and as for `Sinusoidal`.
 
         Examples
         --------
@@ -304,11 +308,11 @@ class Sinusoidal:
         """
         from . import _presets  # here, as few ask for it
 
-        width = _checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS)
+        width = _checks.integer("d_model", d_model, 1, _checks.MAX_COLUMNS)
         _check_keywords(cls.preset, overrides)
         keywords = _presets.convention(name, width)
         if overrides.get("frequencies") is not None:
-            keywords = {key: keywords[key] for key in keywords if key not in _OF_FREQUENCIES}
+            keywords = {key: keywords[key] for key in keywords if key not in _FREQUENCY_KEYWORDS}
         return cls(width, **{**keywords, **overrides})
 
     def table(
@@ -319,11 +323,11 @@ class Sinusoidal:
         dtype: npt.DTypeLike = np.float64,
         workers: SupportsIndex = 1,
     ) -> Array:
-        """A new table of consecutive positions: `posenc.positional_encoding`, prepared."""
+        """Return a new table for consecutive positions, as `posenc.positional_encoding` does."""
         return self._source.table(length, start, dtype, workers)
 
     def fill(self, out: Array, *, start: SupportsIndex = 0, workers: SupportsIndex = 1) -> Array:
-        """Fill `out` in place and return it: `posenc.fill`, prepared."""
+        """Fill `out` in place and return it, as `posenc.fill` does."""
         return self._source.fill(out, start, workers)
 
     def encode(
@@ -334,7 +338,7 @@ class Sinusoidal:
         out: Array | None = None,
         workers: SupportsIndex = 1,
     ) -> Array:
-        """The rows of any positions: `posenc.encode`, prepared."""
+        """Return the encodings of any positions, as `posenc.encode` does."""
         return self._source.encode(positions, dtype, out, workers)
 
     def add(
@@ -348,7 +352,7 @@ class Sinusoidal:
         out: Array | None = None,
         workers: SupportsIndex = 1,
     ) -> Array:
-        """``x * scale + PE`` in one pass: `posenc.add`, prepared."""
+        """Return ``x * scale + PE``, computed in one pass, as `posenc.add` does."""
         source = self._source
         # A small call without faults, as of one token, is checked and done in the kernel. Of odd widths
         # a plan alone does not say which is right.
@@ -373,7 +377,7 @@ class Sinusoidal:
         out: Array | None = None,
         workers: SupportsIndex = 1,
     ) -> Array:
-        """``weight[ids] * scale + PE`` in one pass: `posenc.embed`, prepared."""
+        """Return ``weight[ids] * scale + PE``, computed in one pass, as `posenc.embed` does."""
         return _fused_add.embed(
             self._source, ids, "weight", weight, start, positions, mask, scale, out, workers
         )
@@ -397,27 +401,27 @@ def _check_keywords(call: Callable[..., Any], convention: dict[str, Any]) -> Non
             )
 
 
-def converted(call: Callable[..., Any], convention: dict[str, Any]) -> dict[str, Any]:
+def convert_keywords(call: Callable[..., Any], convention: dict[str, Any]) -> dict[str, Any]:
     """A call's keywords of a convention, each of which is converted once."""
     _check_keywords(call, convention)
-    return _converted(convention)
+    return _convert(convention)
 
 
-def prepared(
+def source_for(
     call: Callable[..., Any], d_model: SupportsIndex, convention: dict[str, Any]
 ) -> Source:
     """The rows for a call of the module, by its keywords of a convention."""
-    keywords = converted(call, convention)
-    return source_of(_checks.integer("d_model", d_model, 1, _checks.MOST_COLUMNS), keywords)
+    keywords = convert_keywords(call, convention)
+    return source_of(_checks.integer("d_model", d_model, 1, _checks.MAX_COLUMNS), keywords)
 
 
 def source_of(width: int, keywords: dict[str, Any]) -> Source:
     """The rows of a convention whose keywords are converted."""
-    return _recent.get(_key(width, keywords), lambda: Sinusoidal(width, **keywords)._source)
+    return _cache.get(_key(width, keywords), lambda: Sinusoidal(width, **keywords)._source)
 
 
 def _key(d_model: int, convention: dict[str, Any]) -> tuple[Any, ...]:
-    """The key of a source in `_recent`."""
+    """The key of a source in `_cache`."""
     others = [
         (name, convention[name])
         for name in _CONVERSIONS
@@ -435,7 +439,7 @@ def positional_encoding(
     workers: SupportsIndex = 1,
     **convention: Any,
 ) -> Array:
-    """A new table of the sinusoidal encodings of consecutive positions.
+    """Return a new table of the sinusoidal encodings of consecutive positions.
 
     ``PE(p, 2i) = sin(p / base^(2i/d_model))`` and ``PE(p, 2i+1) = cos(p / base^(2i/d_model))``
     (Vaswani et al. 2017, arXiv:1706.03762, section 3.5).
@@ -445,33 +449,34 @@ def positional_encoding(
     length : int
         Number of rows, 0 or more.
     d_model : int
-        Number of columns: even unless `odd` says more, 2 to 65536.
+        Number of columns, at most 65536. It must be even unless the keyword `odd` is given.
     start : int, default 0
-        Position of the first row, negative ones included. Row r is the encoding of ``start + r``
+        Position of the first row, which may be negative. Row r is the encoding of ``start + r``,
         and has the same bits whatever `start` and `length` are.
     dtype : {float64, float32, float16, bfloat16}, default float64
-        Every float32 entry is the one nearest to the exact value, but where that lies within 2**-50
-        of the middle between two; float64 entries are within 2**-50 of it. float16 and bfloat16
-        (of ml_dtypes, or ``"bfloat16"`` where that is installed) are rounded from float64, once.
+        Every float32 entry is the float32 nearest to the exact value, unless the exact value lies
+        within 2**-50 of the midpoint of two; every float64 entry is within 2**-50 of the exact
+        value. float16 and bfloat16 are rounded once from float64. bfloat16 is that of ml_dtypes, or
+        the string ``"bfloat16"`` where ml_dtypes is installed.
     workers : int, default 1
         Number of threads, as in `scipy.fft`: negative values count from the number of CPUs (-1 is
         all of them). The result does not depend on it, and no thread outlives the call.
     **convention
-        The keywords of `Sinusoidal`: `base`, `layout` and more.
+        The keywords of `Sinusoidal`: `base`, `layout` and so on.
 
     Returns
     -------
     ndarray of `dtype`, shape (length, d_model)
-        Fresh, writeable, C-contiguous, its data aligned to 64 bytes.
+        A new array: writeable, C-contiguous, with its data aligned to 64 bytes.
 
     Raises
     ------
     TypeError
-        If an argument has the wrong type: a float for a number of rows, a dtype that is no float.
+        If an argument has the wrong type, such as a float as `length` or an integer `dtype`.
     ValueError
-        If `length` is negative, `d_model` less than 2, more than 65536 or odd where `odd` says nothing
-        of it, `workers` 0 or beyond the CPUs from below, a position beyond 2**53 in magnitude, or the
-        convention out of its bounds.
+        If `length` is negative; `d_model` is less than 1, more than 65536, or odd while `odd` is
+        'error'; `workers` is 0, or negative and beyond the number of CPUs; a position exceeds 2**53
+        in magnitude; or a keyword of the convention is out of bounds.
 
     Examples
     --------
@@ -480,7 +485,7 @@ def positional_encoding(
     array([[0.        , 1.        , 0.        , 1.        ],
            [0.84147098, 0.54030231, 0.00999983, 0.99995   ]])
     """
-    source = prepared(positional_encoding, d_model, convention)
+    source = source_for(positional_encoding, d_model, convention)
     return source.table(length, start, dtype, workers)
 
 
@@ -492,9 +497,9 @@ def fill(
     Parameters
     ----------
     out : ndarray of float64, float32, float16 or bfloat16, shape (..., length, d_model)
-        Row r of every leading item becomes the encoding of ``start + r``. Native byte order,
-        writeable, aligned, unit stride on the last axis; any other strides whose elements do not
-        overlap, so a slice of columns or of a packed buffer will do.
+        Row r along the second to last axis becomes the encoding of ``start + r``. The array must be
+        writeable and aligned, in native byte order, with unit stride on the last axis and without
+        elements that overlap; a slice of columns, or of a packed buffer, is accepted.
     start, workers, **convention
         As in `positional_encoding`.
 
@@ -506,10 +511,10 @@ def fill(
     Raises
     ------
     TypeError
-        If `out` is not an array, or its dtype not one of the four.
+        If `out` is not an array, or its dtype is not one of the four.
     ValueError
-        If `out` has less than two axes, an odd last axis, or cannot be written in place; and as
-        `positional_encoding` does. Nothing has been written then.
+        If `out` has fewer than two axes, an odd last axis, or cannot be written in place; and as
+        for `positional_encoding`. Nothing has been written if an error is raised.
 
     Examples
     --------
@@ -521,8 +526,8 @@ def fill(
     >>> batch[1, 0]
     array([0.6569866 , 0.75390226, 0.06994285, 0.997551  ], dtype=float32)
     """
-    width = _arrays.last_axis("out", _arrays.output(out))
-    return prepared(fill, width, convention).fill(out, start, workers)
+    width = _arrays.last_axis("out", _arrays.as_output(out))
+    return source_for(fill, width, convention).fill(out, start, workers)
 
 
 def encode(
@@ -534,34 +539,35 @@ def encode(
     workers: SupportsIndex = 1,
     **convention: Any,
 ) -> Array:
-    """The encodings of any positions: repeated, unordered, negative or fractional.
+    """Return the encodings of any positions: repeated, unordered, negative or fractional.
 
     Parameters
     ----------
     positions : array_like of bool, int or float
-        Finite and at most 2**53 in magnitude. A whole number has the same bits as an integer and as
-        a float.
+        Finite, and at most 2**53 in magnitude. The result is the same, to the bit, for a whole
+        number given as an integer or as a float.
     d_model : int
-        Width of the encodings: even, 2 or more.
+        Width of the encodings, as in `positional_encoding`.
     dtype : {float64, float32, float16, bfloat16}, optional
-        That of `out`, else float64.
+        By default the dtype of `out`, or float64 without `out`.
     out : ndarray of `dtype`, shape positions.shape + (d_model,), optional
-        Where to put the result, on the terms of `fill`.
+        Where to write the result. It must meet the requirements of `fill`.
     workers, **convention
         As in `positional_encoding`.
 
     Returns
     -------
     ndarray of `dtype`, shape positions.shape + (d_model,)
-        `out`, or a fresh array as from `positional_encoding`.
+        `out`, or a new array as from `positional_encoding`.
 
     Raises
     ------
     TypeError
-        If `positions` are not real numbers, or `out` not an array of `dtype`.
+        If `positions` are not real numbers, or `out` is not an array of `dtype`.
     ValueError
-        If a position is NaN, infinite or beyond 2**53, or `out` has another shape or cannot be
-        written in place; and as `positional_encoding` does. Nothing has been written then.
+        If a position is NaN, infinite or beyond 2**53 in magnitude, or `out` has the wrong shape or
+        cannot be written in place; and as for `positional_encoding`. Nothing has been written if an
+        error is raised.
 
     Examples
     --------
@@ -570,7 +576,7 @@ def encode(
     array([[-0.8415,  0.5403, -0.01  ,  1.    ],
            [ 0.4794,  0.8776,  0.005 ,  1.    ]])
     """
-    return prepared(encode, d_model, convention).encode(positions, dtype, out, workers)
+    return source_for(encode, d_model, convention).encode(positions, dtype, out, workers)
 
 
 def add(
@@ -584,46 +590,46 @@ def add(
     workers: SupportsIndex = 1,
     **convention: Any,
 ) -> Array:
-    """Embeddings with their encodings added, ``x * scale + PE``, in one pass over memory.
+    """Return embeddings plus encodings, ``x * scale + PE``, computed in one pass over memory.
 
     Parameters
     ----------
     x : array_like of float64, float32, float16 or bfloat16, shape (..., length, d_model)
-        Embeddings, of any strides, byte order or alignment, read-only or not.
+        Embeddings, with any strides, byte order or alignment; they may be read-only.
     start : int, default 0
         Position of the first row of every sequence.
     positions : array_like of bool, int or float, shape (..., length), optional
-        Positions of the rows instead, as in `encode`: their last axis is that of the sequence,
-        their leading axes broadcast to those of `x`.
+        Position of each row, in place of `start`, as in `encode`. The last axis has the length of
+        the sequences; the leading axes broadcast to those of `x`.
     mask : array_like of bool, or of integers that are 0 and 1, shape (..., length), optional
-        Where it is False the row gets no encoding, ``x * scale``, as fairseq's zero rows for
-        padding do. It broadcasts as `positions` do, and moves no position: see
-        `posenc.positions.from_mask`.
+        Where it is False no encoding is added, and the row is ``x * scale``, as padding is in
+        fairseq. It broadcasts like `positions`, and does not affect the positions of other rows:
+        for these see `posenc.positions.from_mask`.
     scale : float, default 1.0
-        Factor on `x`, rounded once to its dtype, in 16 bits to float32: ``sqrt(d_model)`` in the
-        paper.
+        Factor on `x`, such as ``sqrt(d_model)`` in the paper. It is rounded once to the dtype of
+        `x`, or to float32 if that has 16 bits.
     out : ndarray, shape and dtype of `x`, optional
-        Where to put the result, on the terms of `fill`; ``out=x`` works in place.
+        Where to write the result. It must meet the requirements of `fill`, and may be `x`.
     workers, **convention
         As in `positional_encoding`.
 
     Returns
     -------
     ndarray, shape and dtype of `x` (in native byte order)
-        `out`, or a fresh array as from `positional_encoding`. It has the bits of
-        ``x * x.dtype.type(scale) + positional_encoding(length, d_model, dtype=x.dtype)``; in 16
-        bits, of that in float32 and rounded once.
+        `out`, or a new array as from `positional_encoding`. It has the bits of
+        ``x * x.dtype.type(scale) + positional_encoding(length, d_model, dtype=x.dtype)``. In 16
+        bits it is computed in float32 and rounded once.
 
     Raises
     ------
     TypeError
-        If `x` is of none of the four, `scale` no real scalar, `mask` neither bool nor integers, or
-        `out` not an array of the dtype of `x`.
+        If the dtype of `x` is not one of the four, `scale` is not a real scalar, `mask` is neither
+        bool nor integers, or `out` is not an array of the dtype of `x`.
     ValueError
-        If `x` has less than two axes or an odd last one, `positions` or `mask` do not fit `x`,
-        `positions` come with a `start`, `mask` has other numbers than 0 and 1, or `out` has another
-        shape, overlaps `x` in part or cannot be written in place; and as `positional_encoding`
-        does. Nothing has been written then.
+        If `x` has fewer than two axes or an odd last axis; `positions` or `mask` do not broadcast
+        to `x`; `positions` are given together with `start`; `mask` has values other than 0 and 1;
+        or `out` has the wrong shape, overlaps `x` in part or cannot be written in place; and as for
+        `positional_encoding`. Nothing has been written if an error is raised.
 
     Examples
     --------
@@ -642,7 +648,7 @@ def add(
     """
     given = _arrays.as_array("x", x)
     width = _arrays.last_axis("x", _arrays.as_embeddings(given))
-    source = prepared(add, width, convention)
+    source = source_for(add, width, convention)
     return _fused_add.add(source, given, start, positions, mask, scale, out, workers)
 
 
@@ -658,33 +664,35 @@ def embed(
     workers: SupportsIndex = 1,
     **convention: Any,
 ) -> Array:
-    """Token ids to encoded embeddings, ``weight[ids] * scale + PE``, in one pass over memory.
+    """Return embeddings of token ids plus encodings, ``weight[ids] * scale + PE``, in one pass.
 
     Parameters
     ----------
     ids : array_like of int, shape (..., length)
-        Rows of `weight`.
+        Token ids, which are indices of rows of `weight`.
     weight : array_like of float64, float32, float16 or bfloat16, shape (rows, d_model)
-        Embeddings of all tokens, of any strides, byte order or alignment, read-only or not.
+        Embeddings of all tokens, with any strides, byte order or alignment; they may be read-only.
     start, positions, mask, scale, workers, **convention
-        As in `add`, whose `x` would be ``weight[ids]``.
+        As in `add` for the `x` ``weight[ids]``.
     out : ndarray, shape ids.shape + (d_model,), dtype of `weight`, optional
-        Where to put the result, on the terms of `fill`.
+        Where to write the result. It must meet the requirements of `fill`.
 
     Returns
     -------
     ndarray of the dtype of `weight`, shape ids.shape + (d_model,)
-        `out`, or a fresh array as from `positional_encoding`: the bits of ``add(weight[ids])``.
+        `out`, or a new array as from `positional_encoding`. It has the bits of
+        ``add(weight[ids])``.
 
     Raises
     ------
     IndexError
-        If an id is negative or beyond `weight`; the message has the first such and its index.
+        If an id is negative or not less than the number of rows. The message has the first such id
+        and its index.
     TypeError
-        If `ids` are not integers; and as `add` does.
+        If `ids` are not integers; and as for `add`.
     ValueError
-        If `ids` have no axis, `weight` has not two, or `out` shares memory with it; and as `add`
-        does. Nothing has been written then.
+        If `ids` have no axis, `weight` does not have two axes, or `out` shares memory with
+        `weight`; and as for `add`. Nothing has been written if an error is raised.
 
     Examples
     --------
@@ -696,7 +704,7 @@ def embed(
     """
     table = _arrays.as_array("weight", weight)
     width = _arrays.as_table("weight", table).shape[-1]
-    source = prepared(embed, width, convention)
+    source = source_for(embed, width, convention)
     return _fused_add.embed(
         source, ids, "weight", table, start, positions, mask, scale, out, workers
     )

@@ -1,4 +1,4 @@
-"""A least recently used cache, bounded in number and in bytes: of plans and what holds them."""
+"""The cache of plans and of what holds them: least recently used, bounded in number and bytes."""
 
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeVar
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="_Sized")
 
 # The most entries, and the most bytes of all together.
-_MOST = 64
-_MOST_BYTES = 1 << 25
+_MAX_ENTRIES = 64
+_MAX_BYTES = 1 << 25
 
 # Values with their bytes, the most recently used last. There is no lock, as a fork could leave it
 # held: every operation is atomic by itself, and at worst two threads make the same value.
@@ -30,23 +30,23 @@ def get(key: Hashable, make: Callable[[], T]) -> T:
         return entry[0]  # type: ignore[return-value]
     value = make()
     size = value.nbytes
-    if size <= _MOST_BYTES:
+    if size <= _MAX_BYTES:
         _entries[key] = value, size
-        _leave_room()
+        _evict()
     return value
 
 
-def _leave_room() -> None:
-    """Put out what was not used for longest, until the rest is within the bounds."""
-    excess = used() - _MOST_BYTES
+def _evict() -> None:
+    """Remove what was not used for longest, until the rest is within the bounds."""
+    excess = nbytes() - _MAX_BYTES
     for oldest in list(_entries):
-        if excess <= 0 and len(_entries) <= _MOST:
+        if excess <= 0 and len(_entries) <= _MAX_ENTRIES:
             return
         _, size = _entries.pop(oldest, (None, 0))
         excess -= size
 
 
-def used() -> int:
+def nbytes() -> int:
     """Bytes of all entries."""
     return sum(size for _, size in list(_entries.values()))
 
