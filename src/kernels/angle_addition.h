@@ -40,10 +40,10 @@ typedef struct {
     ptrdiff_t first, end;
 } Range;
 
-/* Which rows are written: that of the anchor itself, or of plus, of minus, or of both. */
+/* Which rows are written: a copy of the anchor's, `plus`, `minus`, or both of these. */
 enum { COPY, PLUS, MINUS, BOTH };
 
-/* A copy of the main loop: in each, these are constants. */
+/* What the loops are specialised for: compile-time constants in each case of the switch below. */
 typedef struct {
     int which, interleaved, adds, streams;
 } Variant;

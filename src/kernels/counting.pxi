@@ -34,5 +34,5 @@ cdef void count_kept_rows(int64_t *out, const uint8_t *keep, Py_ssize_t size, Py
         beyond = base - pad
         for i in range(first, first + length):
             beyond += keep[i]
-            # without a branch: pads with holes between them would be mispredicted
+            # without a branch, which would be mispredicted where padding is scattered
             out[i] = pad + (beyond & -<int64_t> keep[i])

@@ -61,10 +61,11 @@ static inline uint16_t to_float16(float value) {
                       | (bits >> 16 & 0x8000));
 }
 
-/* A double rounded to nearest even as in a format of `digits` binary digits with subnormals below
- * `least_normal`. The sum with round_bias, 1.5 * 2^52 units in the last place of the result, has
- * just the digits that stay, and the subtraction is exact. Range: any value; from 2^200 on, which
- * is infinity in every format, there is no rounding, as the bias must not overflow. */
+/* Rounds a double to nearest even, as in a format whose significand has `digits` bits and whose
+ * subnormals are below `least_normal`. The sum with round_bias, 1.5 * 2^52 units in the last place
+ * of the result, has just the digits that stay, and the subtraction is exact. Range: any value;
+ * from 2^200 on, which is infinity in every format, there is no rounding, as the bias must not
+ * overflow. */
 static inline double round_to_digits(double value, int digits, double least_normal) {
     const uint64_t exponent = (uint64_t)0x7ff << 52, sign = (uint64_t)1 << 63;
     uint64_t bits, power_bits, rounded_bits;

@@ -24,17 +24,17 @@ cdef struct Rope:
     void *memory
     void *tile
     void *axis_tile           # the same rows, of the pairs of one axis
-    void *staging
     void *row                 # a row, widened or narrowed
     char *streamed            # a row to be stored by non-temporal stores, NULL for none
     Window window
 
 
-# The sines and cosines of some pairs for the rows `row` to row + rows of some groups.
+# The sines and cosines of some pairs for the rows `row` to row + rows of some groups. As these are
+# rows of `real`, with two columns for each frequency, they need no staging.
 cdef void tabulate_axis(Rope *rope, int axis, real *to, Py_ssize_t group, Py_ssize_t groups,
                         Py_ssize_t row, Py_ssize_t rows) noexcept nogil:
     cdef PlanView *plan = &rope.axes[axis].plan
-    cdef real *staging = <real *> rope.staging
+    cdef real *staging = NULL
     cdef Py_ssize_t width = 2 * plan.n, i
     cdef Target target
     target.stride = width * sizeof(real)
@@ -253,7 +253,7 @@ cdef Py_ssize_t shared_entries(const Rope *rope) noexcept:
 
 cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, bint stream,
                        Py_ssize_t rows) except -1:
-    cdef size_t tile = 2 * rope.n * itemsize, axis_tile = 0, staging, anchors = 0
+    cdef size_t tile = 2 * rope.n * itemsize, axis_tile = 0, anchors = 0
     cdef size_t row = width * sizeof(double)
     cdef Py_ssize_t rows_at_once, max_runs, widest = 0
     cdef char *free_scratch
@@ -267,15 +267,13 @@ cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, bint strea
     tile *= rows_at_once
     if rope.count > 1 or rope.axes[0].pairs is not NULL:
         axis_tile = 2 * widest * itemsize * rows_at_once
-    staging = 4 * widest * itemsize
-    rope.memory = malloc(CACHE_LINE + 2 * align_up(row) + align_up(staging) + align_up(tile)
-                         + align_up(axis_tile) + anchors + size_of_window(max_runs))
+    rope.memory = malloc(CACHE_LINE + 2 * align_up(row) + align_up(tile) + align_up(axis_tile)
+                         + anchors + size_of_window(max_runs))
     if rope.memory is NULL:
         raise MemoryError("posenc: no memory for a tile of scratch")
     free_scratch = <char *> align_up(<size_t> rope.memory)
     rope.streamed = <char *> take(&free_scratch, row) if stream else NULL
     rope.row = take(&free_scratch, row)
-    rope.staging = take(&free_scratch, staging)
     rope.tile = take(&free_scratch, tile)
     rope.axis_tile = take(&free_scratch, axis_tile)
     for axis in range(rope.count):

@@ -23,8 +23,8 @@ Values = dict[str, Any]
 
 # The depth to which dictionaries are read: a layer type in rope_parameters in text_config.
 _DEPTH = 3
-# Axes of positions of the longest mrope_section.
-_MAX_SECTIONS = 64
+# The most axes of positions: as `axes` of `Rotary` count them, and an mrope_section lists them.
+MAX_AXES = 64
 
 
 class Rope(NamedTuple):
@@ -935,9 +935,7 @@ def _axes(config: _Config, pairs: int) -> tuple[int, ...] | None:
 def _by_sections(config: _Config, pairs: int, order: str) -> tuple[int, ...]:
     given = config.values.get("mrope_section", config.family.sections)
     listed = _listed("mrope_section", given)
-    if len(listed) > _MAX_SECTIONS or (
-        len(listed) != 3 and (config.known or order == "interleaved")
-    ):
+    if len(listed) > MAX_AXES or (len(listed) != 3 and (config.known or order == "interleaved")):
         raise ValueError(f"mrope_section must be 3 lengths, got {len(listed)} of them")
     sections = [_section(length) for length in listed]
     # The class's own may be for a wider head: the last of them then rotate nothing.

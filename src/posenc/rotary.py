@@ -28,9 +28,6 @@ Floats = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
 Layout = Literal["half", "interleaved"]
 
-# The most axes of positions, as `axes` counts them.
-_MAX_AXES = 64
-
 _DEFAULT_BASE = 10000.0
 
 # The arrays of frequencies that the attribute returned for a base, by identity:
@@ -218,7 +215,7 @@ class Rotary:
         return f"Rotary(dim={self.dim}{keywords})"
 
     def __reduce__(self) -> tuple[Callable[[], "Rotary"], tuple[()]]:
-        # Without the plan, which is made again where the instance is unpickled.
+        # The plan is not pickled: unpickling makes it again.
         make = functools.partial(
             type(self),
             self.dim,
@@ -579,7 +576,7 @@ def _as_axes(values: npt.ArrayLike, count: int) -> tuple[int, ...]:
         raise ValueError(
             f"axes must have shape ({count},), one for each pair, got {_checks.shown(axes.shape)}"
         )
-    if not (axes.min() >= 0 and axes.max() < _MAX_AXES):
-        wrong = axes[(axes < 0) | (axes >= _MAX_AXES)][0]
-        raise ValueError(f"axes must be at least 0 and below {_MAX_AXES}, got {wrong}")
+    if not (axes.min() >= 0 and axes.max() < _rope_config.MAX_AXES):
+        wrong = axes[(axes < 0) | (axes >= _rope_config.MAX_AXES)][0]
+        raise ValueError(f"axes must be at least 0 and below {_rope_config.MAX_AXES}, got {wrong}")
     return tuple(map(int, axes))

@@ -275,7 +275,7 @@ class Sinusoidal:
         return f"Sinusoidal({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> tuple[Callable[[], "Sinusoidal"], tuple[()]]:
-        # Without the plan, which is made again where the instance is unpickled.
+        # The plan is not pickled: unpickling makes it again.
         return functools.partial(type(self), self.d_model, **self._convention()), ()
 
     def __setstate__(self, state: object) -> None:
