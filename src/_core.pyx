@@ -11,7 +11,7 @@ Here is what Python calls, and nothing else; docs/architecture.md says what lies
 from libc.math cimport INFINITY, NAN, copysign, fabs
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy, memmove
 
 cimport numpy as cnp
 from cpython.float cimport PyFloat_CheckExact
@@ -34,25 +34,38 @@ cdef extern from "kernels/simd.h" nogil:
     const bint HAS_FMA
     double product_error(double a, double b, double product)
 
+cdef extern from "kernels/stretch.h" nogil:
+    void add_row_float(float *out, const float *x, const float *row, float scale, Py_ssize_t count)
+    void add_row_double(double *out, const double *x, const double *row, double scale,
+                        Py_ssize_t count)
+    void stream_sum_float(float *out, const float *x, const float *row, float scale,
+                          Py_ssize_t count)
+    void stream_sum_double(double *out, const double *x, const double *row, double scale,
+                           Py_ssize_t count)
+    void stream_copy(char *out, const char *made, Py_ssize_t size)
+    void stream_fence()
+    size_t bytes_to_cache_line(const void *address)
+
 cdef extern from "kernels/angle_addition.h" nogil:
-    ctypedef struct RowPointers:
+    # Rows of consecutive positions over one anchor, from `low` to `high` after it.
+    ctypedef struct Rows:
         char *out
+        Py_ssize_t stride
         const char *x
+        const int64_t *ids
+        Py_ssize_t x_stride
         const char *next
-    void add_angles_float(const RowPointers *plus, const RowPointers *minus, const double *anchor,
-                          const double *offset, Py_ssize_t n, float scale, bint interleaved,
-                          bint stream)
-    void add_angles_double(const RowPointers *plus, const RowPointers *minus, const double *anchor,
-                           const double *offset, Py_ssize_t n, double scale, bint interleaved,
-                           bint stream)
-    void add_row_float(float *out, const float *x, const char *next, const float *row, float scale,
-                       Py_ssize_t count, bint stream)
-    void add_row_double(double *out, const double *x, const char *next, const double *row,
-                        double scale, Py_ssize_t count, bint stream)
+        Py_ssize_t low
+        Py_ssize_t high
+        bint streams
+    bint can_stream(const char *out, Py_ssize_t stride, Py_ssize_t n, size_t itemsize,
+                    bint interleaved)
+    void add_angles_float(const Rows *rows, const double *anchor, const double *offsets,
+                          bint tabulated, Py_ssize_t n, float scale, bint interleaved)
+    void add_angles_double(const Rows *rows, const double *anchor, const double *offsets,
+                           bint tabulated, Py_ssize_t n, double scale, bint interleaved)
     void scale_float(float *out, const float *x, float scale, Py_ssize_t size)
     void scale_double(double *out, const double *x, double scale, Py_ssize_t size)
-    void stream_copy(char *out, const char *row, const char *next, Py_ssize_t size)
-    void stream_fence()
 
 cdef extern from "kernels/rope.h" nogil:
     void rotate_half_float(float *, const float *, const float *, const float *, Py_ssize_t n)
@@ -89,18 +102,22 @@ cdef enum:
     MAX_PLANS = 64
     # Columns whose sines and cosines are taken at a time.
     COLUMNS = 256
-    # Bytes of a tile: 8 KB stay in the level-1 cache beside what they are added to; where the
-    # output is streamed, 512 KB, half a level-2 cache, make long stretches of memory.
+    # Bytes of a tile: `rows_of_tile`.
     TILE = 1 << 13
-    LONG_TILE = 1 << 19
+    LONG_TILE = 1 << 16
+    MAX_TILE = 1 << 18
+    # Bytes of a tile that has the rows of all positions: no more than a level-2 cache.
+    MAX_TABLE = 1 << 19
+    # Bytes of results that are made at a time before they are streamed.
+    SCRATCH = 1 << 11
+    # Bytes of contiguous rows from which non-temporal stores are faster.
+    LEAST_STRETCH = 1 << 10
     # Bytes of a tile of sines and cosines, which rotates every batch entry while it is in cache.
     ROPE_TILE = 1 << 18
     # Largest output, in bytes, of the fast path `try_add_small`.
     SMALL = 1 << 24
     # Bytes of output up to which the GIL is kept: to release it costs 40 ns, more than the work.
     TINY = 1 << 14
-    # Bytes that x is prefetched ahead of what is read.
-    AHEAD = 4096
     # Runs that are grouped by anchor at a time; it bounds the scratch.
     WINDOW = 16384
     # Views of rows in a call of `rotate` or `tables`; those of positions follow.

@@ -47,6 +47,22 @@ cdef inline double anchor_of(double position) noexcept nogil:
         <double> ((integral + ANCHOR_SPACING // 2 - 1) & ~(<int64_t> ANCHOR_SPACING - 1)), position)
 
 
+# How many consecutive positions from this one on have its anchor. A fractional one is alone.
+cdef inline Py_ssize_t rows_over(double anchor, double position) noexcept nogil:
+    cdef double last
+    if position != <double> (<int64_t> position):
+        return 1
+    if anchor == 0.0:
+        last = ANCHOR_SPACING - 1
+    elif anchor > 0.0:
+        last = anchor + ANCHOR_SPACING // 2
+    elif anchor == -ANCHOR_SPACING:
+        last = anchor
+    else:
+        last = anchor + (ANCHOR_SPACING // 2 - 1)
+    return <Py_ssize_t> (last - position) + 1
+
+
 cdef const double *anchor_row(PlanView *plan, double anchor) noexcept nogil:
     cdef Py_ssize_t n = plan.n, index, i
     if 0.0 <= anchor <= plan.last_tabulated_anchor:

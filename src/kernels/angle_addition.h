@@ -9,15 +9,18 @@
  * row. Range: any finite values. Error, before that rounding: below 2^-50 for sines and cosines of
  * anchors and offsets that are as exact as `sincos` makes them: docs/numerics.md.
  *
- *   add_angles_float, _double        decide on streaming and on a variant of the loops
- *     can_stream, range_of_vectors     the alignment rule; the columns of full vectors
- *     add_angles_<real>_loop           these, compiled once for each Variant
- *       load_row, add_offset             the anchor's row itself; the identities above
- *       store_values_<real>              interleaved or planar
- *         store_vector_<real>              x * scale + v, prefetch, (non-temporal) store
- *     add_angles_<real>_columns        the prologue before them and the remainder after them
+ *   add_angles_float, _double        the rows of a run: which are copies, pairs or single ones
+ *     add_angles_<real>_rows           some of them, by a loop that is compiled for each Variant
+ *       add_angles_<real>_row            one or two of them, with ordinary stores
+ *       stream_<real>_segment            the same with non-temporal stores
+ *         add_angles_<real>_loop           columns of full vectors
+ *           load_row, add_offset             the anchor's row itself; the identities above
+ *           store_values_<real>              interleaved or planar
+ *             store_vector_<real>              x * scale + v, prefetch, (non-temporal) store
+ *         add_angles_<real>_columns        fewer columns than a vector has
+ *     stream_shared_lines              the cache lines that two segments share
  *   add_row_float, _double           a row that is made, or several, added to x * scale
- *   scale_float, _double; stream_copy; stream_fence
+ *   scale_float, _double
  *
  * The loops over single columns do the same operations in the same order as those over vectors.
  */
@@ -28,12 +31,27 @@
 #include <string.h>
 
 #include "simd.h"
+#include "stretch.h"
 
-/* A row to write, what it is added to (NULL: nothing), and what will be read after that. */
+/* Rows of consecutive positions over one anchor: row k, for low <= k <= high, is that of anchor + k.
+ * Strides in bytes. */
+typedef struct {
+    char *out;          /* row `low` */
+    ptrdiff_t stride;
+    const char *x;      /* what the first row is added to; NULL: nothing */
+    const int64_t *ids; /* the r-th row is added to row ids[r] of x; NULL: to row r */
+    ptrdiff_t x_stride;
+    const char *next; /* what will be read after x */
+    ptrdiff_t low, high;
+    int streams; /* by non-temporal stores: rows for which can_stream */
+} Rows;
+
+/* A row to write, or a half of it, what it is added to, and what will be read after that. */
 typedef struct {
     char *out;
     const char *x;
     const char *next;
+    char *shared_line; /* the cache line that its first column shares, in scratch; NULL: none */
 } RowPointers;
 
 typedef struct {
@@ -43,9 +61,12 @@ typedef struct {
 /* Which rows are written: a copy of the anchor's, `plus`, `minus`, or both of these. */
 enum { COPY, PLUS, MINUS, BOTH };
 
+/* Which columns: interleaved pairs; in planar rows sines and cosines, or one half of the row. */
+enum { PAIRS, HALVES, SINES, COSINES };
+
 /* What the loops are specialised for: compile-time constants in each case of the switch below. */
 typedef struct {
-    int which, interleaved, adds, streams;
+    int which, part, adds, streams;
 } Variant;
 
 /* Sines and cosines of 2 * LANES frequencies. */
@@ -53,32 +74,35 @@ typedef struct {
     doubles sines[2], cosines[2];
 } Values;
 
+enum {
+    STEP = 2 * LANES, /* frequencies of a loop's iteration */
+    /* Twice ANCHOR_SPACING of _plan.py: the anchor 0 has positions -63 to 63. */
+    MAX_ROWS = 128,
+    /* Bytes of a row, or of half a planar one, from which its ends cost less than a copy. */
+    LEAST_SEGMENT = 512
+};
+
 static ALWAYS_INLINE int wants_plus(int which) { return which != MINUS; }
 static ALWAYS_INLINE int wants_minus(int which) { return which == MINUS || which == BOTH; }
 
-static ALWAYS_INLINE size_t bytes_to_cache_line(const void *address) {
-    return -(uintptr_t)address % CACHE_LINE;
+/* Bytes of a column, which in interleaved rows is a pair. */
+static ALWAYS_INLINE size_t column_size(int part, size_t itemsize) {
+    return part == PAIRS ? 2 * itemsize : itemsize;
 }
 
-/* The full vectors, `step` columns each, of columns `first` to `count`. */
-static ALWAYS_INLINE Range range_of_vectors(size_t first, ptrdiff_t count, ptrdiff_t step) {
-    Range range = {(ptrdiff_t)first < count ? (ptrdiff_t)first : count, count};
-    range.end -= (count - range.first) % step;
-    return range;
+/* Columns at a row's ends that are made aside: whole vectors, of a cache line or more. */
+static ALWAYS_INLINE ptrdiff_t columns_aside(int part, size_t itemsize) {
+    ptrdiff_t line = CACHE_LINE / (ptrdiff_t)column_size(part, itemsize);
+    return line < STEP ? STEP : line;
 }
 
-/* The alignment rule: all non-temporal stores must be aligned to their vectors. They are where the
- * first of each row begins a cache line, to which the prologue leads,
- *   - in interleaved rows, if it is a whole number of pairs away,
- *   - in planar rows, if the cosines begin a whole number of cache lines after the sines,
- *   - in two rows, if both are equally far from one.
- * Other rows are stored through the caches. */
-static ALWAYS_INLINE int can_stream(const char *out, const char *other, ptrdiff_t n,
-                                    size_t itemsize, int interleaved) {
-    size_t before = bytes_to_cache_line(out);
-    if (!HAS_STREAM || ((uintptr_t)out ^ (uintptr_t)other) % CACHE_LINE) return 0;
-    if (interleaved) return before % (2 * itemsize) == 0;
-    return before % itemsize == 0 && n * itemsize % CACHE_LINE == 0;
+/* Whether rows can be stored with non-temporal stores as they are made: no column, a pair or half a
+ * pair, lies across the end of a cache line, and there are enough of them. */
+static inline int can_stream(const char *out, ptrdiff_t stride, ptrdiff_t n, size_t itemsize,
+                             int interleaved) {
+    ptrdiff_t column = interleaved ? 2 * itemsize : itemsize;
+    return HAS_STREAM && (uintptr_t)out % column == 0 && stride % column == 0
+           && n * column >= LEAST_SEGMENT;
 }
 
 /* A vector of a row, from column j on. With non-temporal stores the hardware prefetcher does not
@@ -105,14 +129,15 @@ static ALWAYS_INLINE void store_values_float(const RowPointers *row, const Value
                                              ptrdiff_t n, ptrdiff_t i, floats scale,
                                              Variant variant) {
     const doubles *s = values->sines, *c = values->cosines;
-    if (variant.interleaved) {
+    if (variant.part == PAIRS) {
         store_vector_float(row, 2 * i, to_floats_interleaved(s[0], c[0]), scale, variant);
-        store_vector_float(row, 2 * i + 2 * LANES, to_floats_interleaved(s[1], c[1]), scale,
-                           variant);
-    } else {
-        store_vector_float(row, i, to_floats(s[0], s[1]), scale, variant);
-        store_vector_float(row, n + i, to_floats(c[0], c[1]), scale, variant);
+        store_vector_float(row, 2 * i + STEP, to_floats_interleaved(s[1], c[1]), scale, variant);
     }
+    if (variant.part == HALVES || variant.part == SINES)
+        store_vector_float(row, i, to_floats(s[0], s[1]), scale, variant);
+    if (variant.part == HALVES || variant.part == COSINES)
+        store_vector_float(row, variant.part == HALVES ? n + i : i, to_floats(c[0], c[1]), scale,
+                           variant);
 }
 
 static ALWAYS_INLINE void store_values_double(const RowPointers *row, const Values *values,
@@ -121,9 +146,15 @@ static ALWAYS_INLINE void store_values_double(const RowPointers *row, const Valu
     for (int v = 0; v < 2; v++) {
         ptrdiff_t at = i + v * LANES;
         doubles s = values->sines[v], c = values->cosines[v];
-        if (variant.interleaved) interleave_doubles(&s, &c);
-        store_vector_double(row, variant.interleaved ? 2 * at : at, s, scale, variant);
-        store_vector_double(row, variant.interleaved ? 2 * at + LANES : n + at, c, scale, variant);
+        if (variant.part == PAIRS) {
+            interleave_doubles(&s, &c);
+            store_vector_double(row, 2 * at, s, scale, variant);
+            store_vector_double(row, 2 * at + LANES, c, scale, variant);
+        }
+        if (variant.part == HALVES || variant.part == SINES)
+            store_vector_double(row, at, s, scale, variant);
+        if (variant.part == HALVES || variant.part == COSINES)
+            store_vector_double(row, variant.part == HALVES ? n + at : at, c, scale, variant);
     }
 }
 
@@ -153,24 +184,59 @@ static ALWAYS_INLINE void add_offset(Values *plus, Values *minus, const double *
     }
 }
 
-#define VARIANT_NUMBER(which, interleaved, adds, streams)                                          \
-    ((((which) * 2 + (interleaved)) * 2 + (adds)) * 2 + (streams))
+/* The rows k and -k, of which `which` are written; the half of a row begins `skipped` bytes later. */
+static ALWAYS_INLINE RowPointers row_at(const Rows *rows, ptrdiff_t k, ptrdiff_t outwards,
+                                        Variant variant, size_t skipped, char *shared_lines) {
+    ptrdiff_t row = k - rows->low, after = row + outwards;
+    ptrdiff_t segment = variant.part == PAIRS ? row : 2 * row + (variant.part == COSINES);
+    RowPointers at = {rows->out + row * rows->stride + skipped, NULL, rows->next, NULL};
+    if (shared_lines) at.shared_line = shared_lines + segment * CACHE_LINE;
+    if (variant.adds) {
+        at.x = rows->x + (rows->ids ? rows->ids[row] : row) * rows->x_stride + skipped;
+        if (variant.streams && 0 <= after && after <= rows->high - rows->low)
+            at.next = rows->x + (rows->ids ? rows->ids[after] : after) * rows->x_stride;
+        if (variant.streams) at.next += skipped;
+    }
+    return at;
+}
 
-#define CASE(real, which, interleaved, adds, streams)                                              \
-    case VARIANT_NUMBER(which, interleaved, adds, streams): {                                      \
-        const Variant variant = {which, interleaved, adds, streams};                               \
-        add_angles_##real##_columns(plus, minus, anchor, offset, n, scale, before, variant);       \
-        add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full, variant);            \
-        add_angles_##real##_columns(plus, minus, anchor, offset, n, scale, after, variant);        \
+/* The cache lines that segments of contiguous rows share, the last columns of one and the first of
+ * the next, were gathered in scratch, as each needs one non-temporal store. The first and the last
+ * are shared with other rows. */
+static void stream_shared_lines(const Rows *rows, ptrdiff_t size, const char *shared_lines) {
+    ptrdiff_t segments = (rows->high - rows->low + 1) * rows->stride / size;
+    for (ptrdiff_t segment = 0; segment <= segments; segment++) {
+        char *at = rows->out + segment * size;
+        const char *line = shared_lines + segment * CACHE_LINE;
+        size_t before = (uintptr_t)at % CACHE_LINE;
+        if (!before) continue;
+        if (segment == 0)
+            memcpy(at, line + before, CACHE_LINE - before);
+        else if (segment == segments)
+            memcpy(at - before, line, before);
+        else
+            stream_lines(at - before, line, 1);
+    }
+}
+
+#define VARIANT_NUMBER(which, part, adds, streams)                                                 \
+    ((((which) * 4 + (part)) * 2 + (adds)) * 2 + (streams))
+
+#define CASE(real, which, part, adds, streams)                                                     \
+    case VARIANT_NUMBER(which, part, adds, streams): {                                             \
+        const Variant variant = {which, part, adds, streams};                                      \
+        add_angles_##real##_rows(rows, first, last, anchor, offsets, n, scale, shared_lines,       \
+                                 variant);                                                         \
         break;                                                                                     \
     }
 
 /* clang-format off */
 #define CASES(real, which)                                                                         \
-    CASE(real, which, 0, 0, 0) CASE(real, which, 0, 0, 1)                                          \
-    CASE(real, which, 0, 1, 0) CASE(real, which, 0, 1, 1)                                          \
-    CASE(real, which, 1, 0, 0) CASE(real, which, 1, 0, 1)                                          \
-    CASE(real, which, 1, 1, 0) CASE(real, which, 1, 1, 1)
+    CASE(real, which, PAIRS, 0, 0) CASE(real, which, PAIRS, 0, 1)                                  \
+    CASE(real, which, PAIRS, 1, 0) CASE(real, which, PAIRS, 1, 1)                                  \
+    CASE(real, which, HALVES, 0, 0) CASE(real, which, HALVES, 1, 0)                                \
+    CASE(real, which, SINES, 0, 1) CASE(real, which, SINES, 1, 1)                                  \
+    CASE(real, which, COSINES, 0, 1) CASE(real, which, COSINES, 1, 1)
 /* clang-format on */
 
 /* Up to 2 * LANES frequencies, one by one. */
@@ -182,8 +248,8 @@ static ALWAYS_INLINE void add_offset(Values *plus, Values *minus, const double *
         real *out = (real *)row->out;                                                              \
         NO_DEPENDENCE                                                                              \
         for (ptrdiff_t i = 0; i < count; i++) {                                                    \
-            ptrdiff_t sine = variant.interleaved ? 2 * (first + i) : first + i;                    \
-            ptrdiff_t cosine = variant.interleaved ? sine + 1 : n + sine;                          \
+            ptrdiff_t sine = variant.part == PAIRS ? 2 * (first + i) : first + i;                  \
+            ptrdiff_t cosine = variant.part == PAIRS ? sine + 1 : n + sine;                        \
             real s = (real)sines[i], c = (real)cosines[i];                                         \
             out[sine] = variant.adds ? x[sine] * scale + s : s;                                    \
             out[cosine] = variant.adds ? x[cosine] * scale + c : c;                                \
@@ -210,36 +276,56 @@ static ALWAYS_INLINE void add_offset_columns(double *s, double *c, double *t, do
     }
 }
 
-/* add_angles_<real>: `plus` or `minus` may be NULL, and both are to have an x or none. Without an
- * offset (NULL) the row of the anchor goes to `plus`. Rows of this call do not overlap, but out may
- * be x. */
+/* The first columns of a segment, `size` bytes of them, up to a cache line. */
+static ALWAYS_INLINE void store_first_columns(const RowPointers *row, const char *made,
+                                              size_t size) {
+    memcpy(row->shared_line ? row->shared_line + CACHE_LINE - size : row->out, made, size);
+}
+
+/* The last columns, from a cache line on to the segment's end; they end at `made_end`. */
+static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char *made_end,
+                                             ptrdiff_t segment_size, size_t size) {
+    char *out = row->out + segment_size - size;
+    const char *made = made_end - size;
+    ptrdiff_t lines = size / CACHE_LINE;
+    size_t rest = size % CACHE_LINE;
+    stream_lines(out, made, lines);
+    memcpy(row->shared_line ? row->shared_line + CACHE_LINE : out + lines * CACHE_LINE,
+           made + lines * CACHE_LINE, rest);
+}
+
+/* add_angles_<real>: rows of a call do not overlap, but out may be x, if nothing is streamed.
+ *
+ * _row: a last vector that is not full begins earlier, and its first columns are written twice. In
+ * place that would add twice, so its columns are single ones there, as in rows below a vector.
+ *
+ * stream_<real>_segment: vectors begin at the first cache line of the segment, whose ends, all
+ * columns outside of whole lines, are made aside; lines that another segment shares wait for it.
+ * Where reads of x would wait for the stores (see `lags`), x is staged first.
+ *
+ * _rows: rows of `first` <= k <= `last`. */
 #define DEFINE_ADD_ANGLES(real, reals)                                                             \
     static ALWAYS_INLINE void add_angles_##real##_columns(                                         \
-        const RowPointers *upper, const RowPointers *lower, const double *anchor,                  \
+        const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
         const double *offset, ptrdiff_t n, real scale, Range range, Variant variant) {             \
-        const RowPointers plus = *(wants_plus(variant.which) ? upper : lower);                     \
-        const RowPointers minus = *(wants_minus(variant.which) ? lower : upper);                   \
-        double s[2 * LANES], c[2 * LANES], t[2 * LANES], d[2 * LANES];                             \
-        for (ptrdiff_t i = range.first; i < range.end; i += 2 * LANES) {                           \
-            ptrdiff_t count = range.end - i < 2 * LANES ? range.end - i : 2 * LANES;               \
-            const double *sines = variant.which == COPY ? anchor + i : s;                          \
-            const double *cosines = variant.which == COPY ? anchor + n + i : c;                    \
-            if (variant.which != COPY)                                                             \
-                add_offset_columns(s, c, t, d, anchor + i, offset + i, n, count);                  \
-            if (wants_plus(variant.which))                                                         \
-                store_columns_##real(&plus, sines, cosines, count, n, i, scale, variant);          \
-            if (wants_minus(variant.which))                                                        \
-                store_columns_##real(&minus, t, d, count, n, i, scale, variant);                   \
-        }                                                                                          \
+        double s[STEP], c[STEP], t[STEP], d[STEP];                                                 \
+        ptrdiff_t i = range.first, count = range.end - range.first;                                \
+        const double *sines = variant.which == COPY ? anchor + i : s;                              \
+        const double *cosines = variant.which == COPY ? anchor + n + i : c;                        \
+        if (variant.which != COPY)                                                                 \
+            add_offset_columns(s, c, t, d, anchor + i, offset + i, n, count);                      \
+        if (wants_plus(variant.which))                                                             \
+            store_columns_##real(plus, sines, cosines, count, n, i, scale, variant);               \
+        if (wants_minus(variant.which))                                                            \
+            store_columns_##real(minus, t, d, count, n, i, scale, variant);                        \
     }                                                                                              \
                                                                                                    \
     static ALWAYS_INLINE void add_angles_##real##_loop(                                            \
         const RowPointers *upper, const RowPointers *lower, const double *anchor,                  \
         const double *offset, ptrdiff_t n, real factor, Range range, Variant variant) {            \
-        const RowPointers plus = *(wants_plus(variant.which) ? upper : lower);                     \
-        const RowPointers minus = *(wants_minus(variant.which) ? lower : upper);                   \
+        const RowPointers plus = *upper, minus = *lower;                                           \
         reals scale = set1_##reals(factor);                                                        \
-        for (ptrdiff_t i = range.first; i < range.end; i += 2 * LANES) {                           \
+        for (ptrdiff_t i = range.first; i < range.end; i += STEP) {                                \
             Values at_plus, at_minus;                                                              \
             if (variant.which == COPY)                                                             \
                 load_row(&at_plus, anchor, n, i);                                                  \
@@ -252,54 +338,155 @@ static ALWAYS_INLINE void add_offset_columns(double *s, double *c, double *t, do
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    static void add_angles_##real(const RowPointers *plus, const RowPointers *minus,               \
-                                  const double *anchor, const double *offset, ptrdiff_t n,         \
-                                  real scale, int interleaved, int stream) {                       \
-        const RowPointers *row = plus ? plus : minus;                                              \
-        int which = !offset ? COPY : !minus ? PLUS : !plus ? MINUS : BOTH;                         \
-        const char *other = which == BOTH ? minus->out : row->out;                                 \
-        int streams = stream && can_stream(row->out, other, n, sizeof(real), interleaved);         \
-        size_t first = streams ? bytes_to_cache_line(row->out) / sizeof(real) : 0;                 \
-        Range full = range_of_vectors(interleaved ? first / 2 : first, n, 2 * LANES);              \
-        Range before = {0, full.first}, after = {full.end, n};                                     \
-        switch (VARIANT_NUMBER(which, interleaved, row->x != NULL, streams)) {                     \
+    static ALWAYS_INLINE void add_angles_##real##_row(                                             \
+        const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
+        const double *offset, ptrdiff_t n, real scale, Variant variant) {                          \
+        Range full = {0, n - n % STEP}, last = {n - STEP, n}, rest = {full.end, n};                \
+        add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full, variant);            \
+        if (rest.first == n) return;                                                               \
+        if (n < STEP || (variant.adds && plus->x == plus->out))                                    \
+            add_angles_##real##_columns(plus, minus, anchor, offset, n, scale, rest, variant);     \
+        else                                                                                       \
+            add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, last, variant);        \
+    }                                                                                              \
+                                                                                                   \
+    /* Columns [first, first + columns_aside) of one or two rows, stored in `plus` and `minus`. */ \
+    static ALWAYS_INLINE void add_angles_##real##_aside(                                           \
+        char *plus, char *minus, const RowPointers *upper, const RowPointers *lower,               \
+        const double *anchor, const double *offset, ptrdiff_t n, real scale, ptrdiff_t first,      \
+        Variant variant) {                                                                         \
+        ptrdiff_t before = first * (ptrdiff_t)column_size(variant.part, sizeof(real));             \
+        RowPointers above = {plus - before, upper->x, NULL, NULL};                                 \
+        RowPointers below = {minus - before, lower->x, NULL, NULL};                                \
+        Range range = {first, first + columns_aside(variant.part, sizeof(real))};                  \
+        variant.streams = 0;                                                                       \
+        add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, variant);        \
+    }                                                                                              \
+                                                                                                   \
+    /* Columns of full vectors, and x staged where that is better. */                              \
+    static ALWAYS_INLINE void add_angles_##real##_staged(                                          \
+        const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
+        const double *offset, ptrdiff_t n, real scale, Range full, char *memory,                   \
+        Variant variant) {                                                                         \
+        ptrdiff_t column = column_size(variant.part, sizeof(real)), step = CHUNK / column;         \
+        int waits = lags(plus->x, plus->out) || lags(minus->x, plus->out)                          \
+                    || lags(plus->x, minus->out) || lags(minus->x, minus->out);                    \
+        if (!variant.adds || !waits) {                                                             \
+            add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full, variant);        \
+            return;                                                                                \
+        }                                                                                          \
+        for (ptrdiff_t first = full.first; first < full.end; first += step) {                      \
+            Range range = {first, first + step < full.end ? first + step : full.end};              \
+            RowPointers above = *plus, below = *minus;                                             \
+            char *to = apart_from(memory, plus->out + first * column);                             \
+            size_t size = (range.end - first) * column;                                            \
+            memcpy(to, plus->x + first * column, size);                                            \
+            above.x = to - first * column;                                                         \
+            if (variant.which == BOTH) memcpy(to + CHUNK, minus->x + first * column, size);        \
+            below.x = to + (variant.which == BOTH ? CHUNK : 0) - first * column;                   \
+            add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, variant);    \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static ALWAYS_INLINE void stream_##real##_segment(                                             \
+        const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
+        const double *offset, ptrdiff_t n, real scale, char *memory, Variant variant) {            \
+        size_t column = column_size(variant.part, sizeof(real));                                   \
+        size_t before = bytes_to_cache_line(wants_plus(variant.which) ? plus->out : minus->out);   \
+        ptrdiff_t aside = columns_aside(variant.part, sizeof(real)), first = before / column;      \
+        Range full = {first, first + (n - first) / aside * aside};                                 \
+        size_t after = (n - full.end) * column;                                                    \
+        if (before) {                                                                              \
+            char *above = apart_from(memory, plus->out), *below = above + CHUNK;                   \
+            add_angles_##real##_aside(above, below, plus, minus, anchor, offset, n, scale, 0,      \
+                                      variant);                                                    \
+            if (wants_plus(variant.which)) store_first_columns(plus, above, before);               \
+            if (wants_minus(variant.which)) store_first_columns(minus, below, before);             \
+        }                                                                                          \
+        add_angles_##real##_staged(plus, minus, anchor, offset, n, scale, full, memory, variant);  \
+        if (after) {                                                                               \
+            char *above = apart_from(memory, plus->out + n * column), *below = above + CHUNK;      \
+            add_angles_##real##_aside(above, below, plus, minus, anchor, offset, n, scale,         \
+                                      n - aside, variant);                                         \
+            above += aside * column;                                                               \
+            below += aside * column;                                                               \
+            if (wants_plus(variant.which)) store_last_columns(plus, above, n * column, after);     \
+            if (wants_minus(variant.which)) store_last_columns(minus, below, n * column, after);   \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static ALWAYS_INLINE void add_angles_##real##_rows(                                            \
+        const Rows *rows, ptrdiff_t first, ptrdiff_t last, const double *anchor,                   \
+        const double *offsets, ptrdiff_t n, real scale, char *shared_lines, Variant variant) {     \
+        char memory[ALIAS_SPAN + CACHE_LINE + 2 * CHUNK];                                          \
+        size_t skipped = variant.part == COSINES ? n * sizeof(real) : 0;                           \
+        for (ptrdiff_t k = first; k <= last; k++) {                                                \
+            const double *row = variant.which == COPY ? anchor + 2 * n * k : anchor;               \
+            const double *offset = offsets + 2 * n * k;                                            \
+            RowPointers plus = {0}, minus = {0};                                                   \
+            if (wants_plus(variant.which))                                                         \
+                plus = row_at(rows, k, 1, variant, skipped, shared_lines);                         \
+            if (wants_minus(variant.which))                                                        \
+                minus = row_at(rows, -k, -1, variant, skipped, shared_lines);                      \
+            if (!wants_plus(variant.which)) plus = minus;                                          \
+            if (!wants_minus(variant.which)) minus = plus;                                         \
+            if (variant.streams)                                                                   \
+                stream_##real##_segment(&plus, &minus, row, offset, n, scale, memory, variant);    \
+            else                                                                                   \
+                add_angles_##real##_row(&plus, &minus, row, offset, n, scale, variant);            \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void add_angles_##real##_some(const Rows *rows, int which, ptrdiff_t first,             \
+                                         ptrdiff_t last, const double *anchor,                     \
+                                         const double *offsets, ptrdiff_t n, real scale,           \
+                                         int part, char *shared_lines) {                           \
+        if (first > last) return;                                                                  \
+        switch (VARIANT_NUMBER(which, part, rows->x != NULL, rows->streams)) {                     \
             CASES(real, COPY) CASES(real, PLUS) CASES(real, MINUS) CASES(real, BOTH)               \
         }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void add_angles_##real##_part(const Rows *rows, const double *anchor,                   \
+                                         const double *offsets, int tabulated, ptrdiff_t n,        \
+                                         real scale, int part, char *shared_lines) {               \
+        ptrdiff_t low = rows->low, high = rows->high, both = high < -low ? high : -low;            \
+        if (both < 0) both = 0;                                                                    \
+        if (tabulated && low >= 0) {                                                               \
+            add_angles_##real##_some(rows, COPY, low, high, anchor, offsets, n, scale, part,       \
+                                     shared_lines);                                                \
+            return;                                                                                \
+        }                                                                                          \
+        if (low <= 0 && high >= 0)                                                                 \
+            add_angles_##real##_some(rows, COPY, 0, 0, anchor, offsets, n, scale, part,            \
+                                     shared_lines);                                                \
+        if (rows->streams && 2 * rows->stride % CACHE_LINE)                                        \
+            both = 0;                                                                              \
+        else                                                                                       \
+            add_angles_##real##_some(rows, BOTH, 1, both, anchor, offsets, n, scale, part,         \
+                                     shared_lines);                                                \
+        add_angles_##real##_some(rows, PLUS, low > both ? low : both + 1, high, anchor, offsets, n,\
+                                 scale, part, shared_lines);                                       \
+        add_angles_##real##_some(rows, MINUS, -high > both ? -high : both + 1, -low, anchor,       \
+                                 offsets, n, scale, part, shared_lines);                           \
+    }                                                                                              \
+                                                                                                   \
+    static void add_angles_##real(const Rows *rows, const double *anchor, const double *offsets,   \
+                                  int tabulated, ptrdiff_t n, real scale, int interleaved) {       \
+        char lines[(2 * MAX_ROWS + 1) * CACHE_LINE];                                               \
+        ptrdiff_t size = (interleaved ? 2 : 1) * n * (ptrdiff_t)sizeof(real);                      \
+        char *shared = rows->stride == 2 * n * (ptrdiff_t)sizeof(real) ? lines : NULL;             \
+        if (!rows->streams || interleaved) {                                                       \
+            add_angles_##real##_part(rows, anchor, offsets, tabulated, n, scale,                   \
+                                     interleaved ? PAIRS : HALVES, shared);                        \
+        } else {                                                                                   \
+            add_angles_##real##_part(rows, anchor, offsets, tabulated, n, scale, SINES, shared);   \
+            add_angles_##real##_part(rows, anchor, offsets, tabulated, n, scale, COSINES, shared); \
+        }                                                                                          \
+        if (rows->streams && shared) stream_shared_lines(rows, size, shared);                      \
     }
 DEFINE_ADD_ANGLES(float, floats)
 DEFINE_ADD_ANGLES(double, doubles)
-
-/* out = x * scale + row for contiguous elements; out may be x, which is then read and written at
- * once and not streamed. `next` will be read after x. */
-#define DEFINE_ADD_ROW(real, reals)                                                                \
-    static ALWAYS_INLINE void add_row_##real##_range(real *out, const real *x, const real *row,    \
-                                                     real scale, Range range) {                    \
-        NO_DEPENDENCE                                                                              \
-        for (ptrdiff_t j = range.first; j < range.end; j++) out[j] = x[j] * scale + row[j];        \
-    }                                                                                              \
-                                                                                                   \
-    static void add_row_##real(real *out, const real *x, const char *next, const real *row,        \
-                               real factor, ptrdiff_t count, int stream) {                         \
-        const Variant variant = {COPY, 0, 1, 1};                                                   \
-        const RowPointers target = {(char *)out, (const char *)x, next};                           \
-        ptrdiff_t step = sizeof(reals) / sizeof(real);                                             \
-        Range all = {0, count}, full, before, after;                                               \
-        reals scale;                                                                               \
-        if (!stream || !HAS_STREAM || out == x) {                                                  \
-            add_row_##real##_range(out, x, row, factor, all);                                      \
-            return;                                                                                \
-        }                                                                                          \
-        full = range_of_vectors(bytes_to_cache_line(out) / sizeof(real), count, step);             \
-        before = (Range){0, full.first};                                                           \
-        after = (Range){full.end, count};                                                          \
-        scale = set1_##reals(factor);                                                              \
-        add_row_##real##_range(out, x, row, factor, before);                                       \
-        for (ptrdiff_t j = full.first; j < full.end; j += step)                                    \
-            store_vector_##real(&target, j, load_##reals(row + j), scale, variant);                \
-        add_row_##real##_range(out, x, row, factor, after);                                        \
-    }
-DEFINE_ADD_ROW(float, floats)
-DEFINE_ADD_ROW(double, doubles)
 
 /* out = x * scale; out may be x. */
 #define DEFINE_SCALE(real)                                                                         \
@@ -309,18 +496,3 @@ DEFINE_ADD_ROW(double, doubles)
     }
 DEFINE_SCALE(float)
 DEFINE_SCALE(double)
-
-/* `size` bytes of a row with non-temporal stores; `next` will be read as the row was made. */
-static void stream_copy(char *out, const char *row, const char *next, ptrdiff_t size) {
-    size_t before = HAS_STREAM ? bytes_to_cache_line(out) : (size_t)size;
-    Range range = range_of_vectors(before, size, sizeof(floats));
-    memcpy(out, row, (size_t)range.first);
-    for (ptrdiff_t j = range.first; j < range.end; j += sizeof(floats)) {
-        prefetch(next + j);
-        stream_floats((float *)(out + j), load_floats((const float *)(row + j)));
-    }
-    memcpy(out + range.end, row + range.end, (size_t)(size - range.end));
-}
-
-/* Orders non-temporal stores before what another thread is told next. */
-static inline void stream_fence(void) { fence(); }

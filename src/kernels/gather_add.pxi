@@ -1,32 +1,66 @@
 # Rows of a learned table, gathered by their positions, in place of rows that are made.
 
+# From `row` on, up to `stop`: how many rows are added to consecutive rows of the table, or are not.
+cdef Py_ssize_t rows_alike(const int64_t *positions, const uint8_t *mask, Py_ssize_t row,
+                           Py_ssize_t stop) noexcept nogil:
+    cdef Py_ssize_t next = row + 1
+    while next < stop and (mask is NULL or mask[next] == mask[row]) and (
+            positions is NULL or positions[next] == positions[row] + (next - row)):
+        next += 1
+    return next - row
+
+
+# A run's rows and rows of the table, one after another, or all as one where they are contiguous.
+cdef void add_gathered(const Run *run, const char *rows, const View *table, const Target *target,
+                       real *widened) noexcept nogil:
+    cdef Py_ssize_t row
+    cdef Run part = run[0]
+    if target.format is NULL and table.row_stride == <Py_ssize_t> (target.width * sizeof(real)):
+        store_rows(run, <const real *> rows, target)
+        return
+    part.length = 1
+    for row in range(run.length):
+        if target.format is not NULL and real is float:
+            target.format.widen(<float *> widened, rows, target.width)
+            store_rows(&part, widened, target)
+        else:
+            store_rows(&part, <const real *> rows, target)
+        rows += table.row_stride
+        part.out += target.stride
+        if run.ids is not NULL:
+            part.ids += 1
+        else:
+            part.x += target.x_stride
+
+
 cdef void gather_rectangle(Walk *walk, const Rectangle *rectangle, Py_ssize_t start,
                            const View *table, const Target *target,
                            real *widened) noexcept nogil:
     cdef View *views = walk.views
-    cdef Py_ssize_t entry, row, last = rectangle.row + rectangle.rows - 1, index
+    cdef Py_ssize_t entry, row, stop = rectangle.row + rectangle.rows, index
     cdef const int64_t *positions
-    cdef const char *gathered
-    cdef char *out
+    cdef const uint8_t *mask
     cdef Run run
     seek(walk, rectangle.entry)
     for entry in range(rectangle.entries):
         positions = <const int64_t *> views[POSITIONS].entry
-        run.x = views[X].entry
-        run.ids = <const int64_t *> views[IDS].entry if views[IDS].data is not NULL else NULL
-        for row in range(rectangle.row, last + 1):
-            out = views[OUT].entry + row * target.stride
-            if views[MASK].data is not NULL and not (<const uint8_t *> views[MASK].entry)[row]:
-                scale_row(out, x_of(&run, row, target), <real> target.scale, target.width, target)
-                continue
-            # one of the table's rows: `check_indices` of _arrays.py, and `gather` for a start
-            index = start + row if views[POSITIONS].data is NULL else positions[row]
-            gathered = table.data + index * table.row_stride
-            if target.format is not NULL and real is float:
-                target.format.widen(<float *> widened, gathered, target.width)
-                gathered = <const char *> widened
-            add_row(out, x_of(&run, row, target), x_of(&run, min(row + 1, last), target),
-                    <const real *> gathered, target.width, target)
+        mask = <const uint8_t *> views[MASK].entry
+        row = rectangle.row
+        while row < stop:
+            run.length = rows_alike(positions, mask, row, stop)
+            run.out = views[OUT].entry + row * target.stride
+            run.ids, run.x = NULL, views[X].entry
+            if views[IDS].data is NULL:
+                run.x += row * target.x_stride
+            else:
+                run.ids = (<const int64_t *> views[IDS].entry) + row
+            if mask is not NULL and not mask[row]:
+                scale_run(&run, target, <real> target.scale)
+            else:
+                # one of the table's rows: `check_indices` of _arrays.py, and `gather` for a start
+                index = start + row if positions is NULL else positions[row]
+                add_gathered(&run, table.data + index * table.row_stride, table, target, widened)
+            row += run.length
         advance(walk)
 
 

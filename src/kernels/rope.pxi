@@ -34,24 +34,26 @@ cdef struct Rope:
 cdef void tabulate_axis(Rope *rope, int axis, real *to, Py_ssize_t group, Py_ssize_t groups,
                         Py_ssize_t row, Py_ssize_t rows) noexcept nogil:
     cdef PlanView *plan = &rope.axes[axis].plan
-    cdef real *staging = NULL
     cdef Py_ssize_t width = 2 * plan.n, i
     cdef Target target
+    cdef Scratch none
+    none.tabulated = NAN
     target.stride = width * sizeof(real)
     target.x_stride = 0
     target.width = width
     target.format = NULL
     target.scale = 1.0
     target.adds = target.streams = False
+    target.way = DIRECT
     if not rope.positioned:
-        encode_rows(<char *> to, NULL, plan, &target, NULL, rope.start + row, rows, staging)
+        encode_rows(<char *> to, NULL, plan, &target, NULL, rope.start + row, rows, to)
         return
     for i in range(groups):
         seek(&rope.walk, (group + i) * rope.group_size)
         group_rows(&rope.window, <char *> (to + i * rows * width), NULL, NULL,
                    (<const double *> rope.views[VIEWS_OF_ROWS + axis].entry) + row, 0.0, NULL, rows,
-                   plan, &target, staging)
-    flush_window(&rope.window, plan, &target, staging)
+                   plan, &target, &none, to)
+    flush_window(&rope.window, plan, &target, &none, to)
 
 
 # The same for the pairs of all axes, planar.
@@ -125,7 +127,7 @@ cdef void rotate_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t r
         if rotated < size and made != x:
             memcpy(made + rotated, x + rotated, size - rotated)
         if made != out:
-            stream_copy(out, made, x + AHEAD, size)
+            stream_copy(out, made, size)
         x += x_stride
         out += stride
         tile += 2 * n

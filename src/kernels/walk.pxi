@@ -9,8 +9,14 @@ cdef enum:
     IDS
     VIEWS
 
-# What is done with a computed row: it is stored, as `real` or in a 16-bit format, or added to
-# x * scale. Strides in bytes.
+# How rows reach the output.
+cdef enum Way:
+    DIRECT    # made where they belong
+    STREAMED  # made in a tile, which is copied with non-temporal stores
+    STAGED    # made in a tile, and added, rounded or cut from there
+
+# What is done with rows: they are stored, as `real` or in a 16-bit format, or added to x * scale.
+# Strides in bytes.
 cdef struct Target:
     Py_ssize_t stride
     Py_ssize_t x_stride
@@ -19,6 +25,7 @@ cdef struct Target:
     double scale
     bint adds
     bint streams              # by non-temporal stores
+    Way way
 
 # Rows of consecutive positions over one anchor: `low`, low + 1, ... from it. Row r reads
 # x + r * x_stride, or x + ids[r] * x_stride where there are ids. Where the mask is False, rows are
@@ -43,14 +50,15 @@ cdef struct Window:
 # Memory of a call.
 cdef struct Scratch:
     void *memory
-    void *staging             # two rows
     void *tile
     Py_ssize_t tile_rows
+    double tabulated          # the tile has the rows of this position and the next ones; NaN: none
     Window window
 
 cdef enum Traversal:
     CONSECUTIVE  # one batch entry after another, each row made for itself
-    TILED        # a tile of rows is made once and added to every batch entry
+    TILED        # a tile of rows is made once, and stored in every batch entry or added there
+    TABULATED    # a tile has the rows of all positions, which are fewer than the rows of the call
     GROUPED      # rows that have an anchor in common, wherever they are, one after another
 
 
@@ -60,18 +68,65 @@ cdef inline const char *x_of(const Run *run, Py_ssize_t row,
     return run.x + (row if run.ids is NULL else run.ids[row]) * target.x_stride
 
 
-# out = x * scale + row, for a row or for several that are contiguous everywhere; `next` is what
-# will be read after x.
-cdef void add_row(char *out, const char *x, const char *next, const real *row, Py_ssize_t size,
-                  const Target *target) noexcept nogil:
-    if real is float and target.format is not NULL:
-        target.format.add(out, x, row, <real> target.scale, size)
+# Bytes of an element of the output.
+cdef inline Py_ssize_t itemsize_of(const Target *target, const real *row) noexcept nogil:
+    return sizeof(real) if target.format is NULL else target.format.itemsize
+
+
+# out = row, or x * scale + row, for contiguous elements.
+cdef void store_row(char *out, const char *x, const real *row, Py_ssize_t count,
+                    const Target *target) noexcept nogil:
+    if target.format is not NULL and target.adds and real is float:
+        target.format.add(out, x, <const float *> row, <float> target.scale, count)
+    elif target.format is not NULL and real is double:
+        target.format.round(out, <const double *> row, count)
+    elif not target.adds:
+        memcpy(out, row, count * sizeof(real))
     elif real is float:
-        add_row_float(<real *> out, <const real *> x, next, row, <real> target.scale, size,
-                      target.streams)
+        add_row_float(<real *> out, <const real *> x, row, <real> target.scale, count)
     else:
-        add_row_double(<real *> out, <const real *> x, next, row, target.scale, size,
-                       target.streams)
+        add_row_double(<real *> out, <const real *> x, row, target.scale, count)
+
+
+# The same with non-temporal stores. Those of a 16-bit format are made in scratch, some at a time.
+cdef void stream_row(char *out, const char *x, const real *row, Py_ssize_t count,
+                     const Target *target) noexcept nogil:
+    cdef char[SCRATCH] made
+    cdef Py_ssize_t itemsize = itemsize_of(target, row), done, part
+    if target.format is not NULL:
+        part = min(count, <Py_ssize_t> bytes_to_cache_line(out) // itemsize)
+        store_row(out, x, row, part, target)
+        done = part
+        while done < count:
+            part = min(count - done, SCRATCH // itemsize)
+            store_row(made, x + done * itemsize if target.adds else NULL, row + done, part, target)
+            stream_copy(out + done * itemsize, made, part * itemsize)
+            done += part
+    elif not target.adds:
+        stream_copy(out, <const char *> row, count * itemsize)
+    elif real is float:
+        stream_sum_float(<real *> out, <const real *> x, row, <real> target.scale, count)
+    else:
+        stream_sum_double(<real *> out, <const real *> x, row, target.scale, count)
+
+
+# Contiguous rows, stored or added. Those that are contiguous in out and x too are stored as one.
+cdef void store_rows(const Run *run, const real *rows, const Target *target) noexcept nogil:
+    cdef Py_ssize_t width = target.width, size = width * itemsize_of(target, rows)
+    cdef Py_ssize_t at_once = 1, row
+    cdef char *out = run.out
+    cdef const char *x = NULL
+    if target.stride == size and (not target.adds
+                                  or (run.ids is NULL and target.x_stride == size)):
+        at_once = run.length
+    for row from 0 <= row < run.length by at_once:
+        if target.adds:
+            x = x_of(run, row, target)
+        if target.streams and at_once * size >= LEAST_STRETCH:
+            stream_row(out, x, rows + row * width, at_once * width, target)
+        else:
+            store_row(out, x, rows + row * width, at_once * width, target)
+        out += target.stride
 
 
 # out = x * scale.
@@ -85,44 +140,32 @@ cdef void scale_row(char *out, const char *x, real scale, Py_ssize_t size,
         scale_double(<real *> out, <const real *> x, scale, size)
 
 
-# Columns of a staging row: those of an odd width may be one more than there are sines and cosines.
-cdef inline Py_ssize_t staged_width(Py_ssize_t n, Py_ssize_t width) noexcept nogil:
-    return max(2 * n, (width + 1) // 2 * 2)
+# Columns that a row of a tile has room for: an odd width may have one less than there are sines
+# and cosines.
+cdef inline Py_ssize_t made_width(Py_ssize_t n, Py_ssize_t width) noexcept nogil:
+    return max(2 * n, width)
 
 
-# The same as `add_angles_<real>`, through staging rows, for two kinds of rows: those of a 16-bit
-# format, which are added in float or else rounded from double; and those of an odd width, which
-# lack the last cosine or have a last column of zeros.
-cdef void stage_pair(const RowPointers *plus, const RowPointers *minus, const double *anchor,
-                     const double *offset, const PlanView *plan, const Target *target,
-                     real *staging) noexcept nogil:
-    cdef RowPointers to[2]
-    cdef const RowPointers *wanted[2]
-    cdef const RowPointers *first
-    cdef const RowPointers *second
-    cdef Py_ssize_t step = staged_width(plan.n, target.width), i
-    cdef real *row
-    wanted[0], wanted[1] = plus, minus
-    for i in range(2):
-        to[i].out = <char *> (staging + i * step)
-        to[i].x = NULL
-    first, second = &to[0] if plus is not NULL else NULL, &to[1] if minus is not NULL else NULL
-    if real is float:
-        add_angles_float(first, second, anchor, offset, plan.n, 1.0, plan.interleaved, False)
-    else:
-        add_angles_double(first, second, anchor, offset, plan.n, 1.0, plan.interleaved, False)
-    for i in range(2):
-        if wanted[i] is NULL:
-            continue
-        row = staging + i * step
-        if target.width > 2 * plan.n:
-            row[2 * plan.n] = 0.0
-        if target.adds:
-            add_row(wanted[i].out, wanted[i].x, wanted[i].next, row, target.width, target)
-        elif target.format is not NULL and real is double:
-            target.format.round(wanted[i].out, <const double *> row, target.width)
-        else:
-            memcpy(wanted[i].out, row, target.width * sizeof(real))
+# Rows of a tile that have an odd width lack the last cosine, or have a last column of zeros.
+cdef void trim_rows(real *rows, Py_ssize_t count, Py_ssize_t n, Py_ssize_t width) noexcept nogil:
+    cdef Py_ssize_t row
+    if width < 2 * n:
+        for row in range(1, count):
+            memmove(rows + row * width, rows + row * 2 * n, width * sizeof(real))
+    elif width > 2 * n:
+        for row in range(count):
+            rows[row * width + 2 * n] = 0.0
+
+
+# A target for rows of a tile, which are made as they are, and added to x if `adds`.
+cdef Target tile_of(const Target *target, PlanView *plan, bint adds, real *tile) noexcept nogil:
+    cdef Target to = target[0]
+    to.stride = made_width(plan.n, target.width) * sizeof(real)
+    to.format = NULL
+    to.adds = adds
+    to.streams = False
+    to.way = DIRECT
+    return to
 
 
 # The rows of a run that is not encoded.
@@ -133,53 +176,63 @@ cdef void scale_run(const Run *run, const Target *target, real scale) noexcept n
                   target)
 
 
-# The rows of a run, two mirrored ones at a time; `next` is what will be read after them.
+# The rows of a run, made where they belong; `next` is what will be read after them.
+cdef void make_rows(const Run *run, const char *next, PlanView *plan, const Target *target,
+                    real *unused) noexcept nogil:
+    cdef const double *anchor = anchor_row(plan, run.anchor)
+    cdef Rows rows
+    rows.out, rows.stride = run.out, target.stride
+    rows.x = run.x if target.adds else NULL
+    rows.ids, rows.x_stride, rows.next = run.ids, target.x_stride, next
+    rows.low, rows.high = run.low, run.low + run.length - 1
+    rows.streams = target.streams
+    # Row 0 is exactly (0, amplitude), so to add angle k to it gives the table's row k to the bit;
+    # to copy that is cheaper. k < ANCHOR_SPACING: `anchor_of`, by which runs end in `find_run`.
+    if real is float:
+        add_angles_float(&rows, anchor, plan.offsets, anchor == plan.table, plan.n,
+                         <float> target.scale, plan.interleaved)
+    else:
+        add_angles_double(&rows, anchor, plan.offsets, anchor == plan.table, plan.n, target.scale,
+                          plan.interleaved)
+
+
+# The rows of a run by way of a tile, as many as it holds at a time.
+cdef void make_by_tile(const Run *run, PlanView *plan, const Target *target, real *tile,
+                       Py_ssize_t tile_rows) noexcept nogil:
+    cdef Target to_tile = tile_of(target, plan, target.way == STREAMED and target.adds, tile)
+    cdef Run part, made
+    cdef Py_ssize_t first
+    for first from 0 <= first < run.length by tile_rows:
+        part = run[0]
+        part.length = min(run.length - first, tile_rows)
+        part.low += first
+        part.out += first * target.stride
+        if run.ids is not NULL:
+            part.ids += first
+        elif target.adds:
+            part.x += first * target.x_stride
+        made = part
+        made.out = <char *> tile
+        make_rows(&made, made.x, plan, &to_tile, tile)
+        if target.way == STREAMED:
+            stream_copy(part.out, <const char *> tile, part.length * target.stride)
+        else:
+            trim_rows(tile, part.length, plan.n, target.width)
+            store_rows(&part, tile, target)
+
+
 cdef void encode_run(const Run *run, const char *next, PlanView *plan, const Target *target,
-                     real *staging) noexcept nogil:
-    cdef const double *anchor
-    cdef const double *origin
-    cdef const double *offset
-    cdef Py_ssize_t low = run.low, high = run.low + run.length - 1
-    cdef Py_ssize_t last = max(high, -low), n = plan.n, k
-    cdef RowPointers above, below
-    cdef const RowPointers *plus
-    cdef const RowPointers *minus
-    cdef bint staged = target.format is not NULL or target.width != 2 * n
+                     const Scratch *scratch, real *tile) noexcept nogil:
+    cdef Py_ssize_t row
     if not run.encodes:
         scale_run(run, target, <real> target.scale)
-        return
-    anchor = anchor_row(plan, run.anchor)
-    above.x = below.x = NULL
-    for k in range(max(low, -high, 0), last + 1):
-        # k < ANCHOR_SPACING: `anchor_of`, by which runs end in `find_run`
-        offset = plan.offsets + 2 * n * k
-        plus = minus = NULL
-        if low <= k <= high:
-            plus = &above
-            above.out = run.out + (k - low) * target.stride
-            if target.adds:
-                above.x = x_of(run, k - low, target)
-                above.next = x_of(run, k + 1 - low, target) if k < high else next
-        if 0 < k and low <= -k <= high:
-            minus = &below
-            below.out = run.out - (k + low) * target.stride
-            if target.adds:
-                below.x = x_of(run, -k - low, target)
-                below.next = x_of(run, -k - 1 - low, target) if low < -k else next
-        origin = anchor
-        # Row 0 is exactly (0, amplitude), so to add angle k to it gives the table's row k to the
-        # bit; to copy that is cheaper.
-        if k == 0 or (anchor == plan.table and minus is NULL):
-            origin = plan.table + 2 * n * k if anchor == plan.table else anchor
-            offset = NULL
-        if staged:
-            stage_pair(plus, minus, origin, offset, plan, target, staging)
-        elif real is float:
-            add_angles_float(plus, minus, origin, offset, n, <float> target.scale,
-                             plan.interleaved, target.streams)
-        else:
-            add_angles_double(plus, minus, origin, offset, n, target.scale, plan.interleaved,
-                              target.streams)
+    elif scratch.tabulated == scratch.tabulated:
+        row = <Py_ssize_t> (run.anchor + run.low - scratch.tabulated)
+        store_rows(run, tile + row * target.width, target)
+    elif target.way == DIRECT:
+        make_rows(run, next, plan, target, tile)
+    else:
+        make_by_tile(run, plan, target, tile, scratch.tile_rows)
 
 
 cdef inline double position_of(const double *positions, double start,
@@ -191,26 +244,24 @@ cdef inline double position_of(const double *positions, double start,
 cdef inline void find_run(Run *run, const double *positions, double start, const uint8_t *mask,
                           Py_ssize_t row, Py_ssize_t count) noexcept nogil:
     cdef double position = position_of(positions, start, row)
-    cdef double anchor = anchor_of(position)
-    cdef Py_ssize_t next
-    run.anchor = anchor
-    run.low = <Py_ssize_t> (position - anchor)
-    run.length = 1
+    cdef Py_ssize_t next = row + 1, end = count
+    run.anchor = anchor_of(position)
+    run.low = <Py_ssize_t> (position - run.anchor)
     run.encodes = mask is NULL or mask[row] != 0
-    for next in range(row + 1, count):
-        if mask is not NULL and run.encodes != (mask[next] != 0):
-            return
-        if run.encodes:
-            position = position_of(positions, start, next)
-            if position - anchor != run.low + run.length or anchor_of(position) != anchor:
-                return
-        run.length += 1
+    if run.encodes:
+        end = min(count, row + rows_over(run.anchor, position))
+    if mask is NULL and positions is NULL:
+        next = end
+    while next < end and (mask is NULL or run.encodes == (mask[next] != 0)) and (
+            positions is NULL or not run.encodes or positions[next] == position + (next - row)):
+        next += 1
+    run.length = next - row
 
 
-# `count` rows, run by run.
+# `count` rows, run by run, made where they belong.
 cdef void encode_rows(char *out, const char *x, PlanView *plan, const Target *target,
                       const double *positions, double start, Py_ssize_t count,
-                      real *staging) noexcept nogil:
+                      real *unused) noexcept nogil:
     cdef Run run
     cdef Py_ssize_t row = 0
     run.ids = NULL
@@ -218,14 +269,14 @@ cdef void encode_rows(char *out, const char *x, PlanView *plan, const Target *ta
         find_run(&run, positions, start, NULL, row, count)
         run.out = out + row * target.stride
         run.x = x + row * target.x_stride
-        encode_run(&run, run.x + run.length * target.x_stride, plan, target, staging)
+        make_rows(&run, run.x + run.length * target.x_stride, plan, target, unused)
         row += run.length
 
 
 # The window's runs grouped by anchor with a chained hash table (buckets, then Run.next), so that
 # each anchor's row is computed once.
 cdef void flush_window(Window *window, PlanView *plan, const Target *target,
-                       real *staging) noexcept nogil:
+                       const Scratch *scratch, real *tile) noexcept nogil:
     cdef Py_ssize_t size = 1, i, bucket, next
     cdef Py_ssize_t *buckets = window.buckets
     cdef Run *runs = window.runs
@@ -244,7 +295,7 @@ cdef void flush_window(Window *window, PlanView *plan, const Target *target,
             run = &runs[buckets[bucket]]
             buckets[bucket] = run.next
             next = run.next if run.next >= 0 else min(i + 1, window.count - 1)
-            encode_run(run, x_of(&runs[next], 0, target), plan, target, staging)
+            encode_run(run, x_of(&runs[next], 0, target), plan, target, scratch, tile)
     window.count = 0
 
 
@@ -260,11 +311,14 @@ cdef void begin_window(Window *window, void *memory, Py_ssize_t max_runs) noexce
     window.count = 0
 
 
-# `count` rows into the window, which is flushed each time it is full.
+# `count` rows into the window, which is flushed each time it is full. What has nothing to wait for
+# is encoded at once: rows that are ready, and fractional positions, which are their own anchors.
 cdef void group_rows(Window *window, char *out, const char *x, const int64_t *ids,
                      const double *positions, double start, const uint8_t *mask, Py_ssize_t count,
-                     PlanView *plan, const Target *target, real *staging) noexcept nogil:
+                     PlanView *plan, const Target *target, const Scratch *scratch,
+                     real *tile) noexcept nogil:
     cdef Py_ssize_t row = 0
+    cdef bint ready = scratch.tabulated == scratch.tabulated
     cdef Run *run
     while row < count:
         run = &window.runs[window.count]
@@ -273,97 +327,141 @@ cdef void group_rows(Window *window, char *out, const char *x, const int64_t *id
         run.ids = NULL if ids is NULL else ids + row
         run.x = x if ids is not NULL else x + row * target.x_stride
         row += run.length
+        if ready or run.anchor != <int64_t> run.anchor:
+            encode_run(run, run.x, plan, target, scratch, tile)
+            continue
         window.count += 1
         if window.count == window.size:
-            flush_window(window, plan, target, staging)
+            flush_window(window, plan, target, scratch, tile)
 
 
 cdef void group_entries(Walk *walk, const Rectangle *rectangle, double start, PlanView *plan,
-                        const Target *target, real *staging, Window *window) noexcept nogil:
+                        const Target *target, Scratch *scratch, real *tile) noexcept nogil:
     cdef View *views = walk.views
     cdef Py_ssize_t row = rectangle.row, entry
     seek(walk, rectangle.entry)
     for entry in range(rectangle.entries):
         group_rows(
-            window, views[OUT].entry + row * target.stride,
+            &scratch.window, views[OUT].entry + row * target.stride,
             views[X].entry + (row * target.x_stride if views[IDS].data is NULL else 0),
             (<const int64_t *> views[IDS].entry) + row if views[IDS].data is not NULL else NULL,
             (<const double *> views[POSITIONS].entry) + row
             if views[POSITIONS].data is not NULL else NULL,
             start + row,
             (<const uint8_t *> views[MASK].entry) + row if views[MASK].data is not NULL else NULL,
-            rectangle.rows, plan, target, staging)
+            rectangle.rows, plan, target, scratch, tile)
         advance(walk)
-    flush_window(window, plan, target, staging)
+    flush_window(&scratch.window, plan, target, scratch, tile)
 
 
-# A tile of rows is made once and added to every batch entry while it is in cache.
-cdef void add_tiles(Walk *walk, const Rectangle *rectangle, double start, PlanView *plan,
-                    const Target *target, real *staging, real *tile,
-                    Py_ssize_t tile_rows) noexcept nogil:
+# A tile of rows is made once and stored in every batch entry, or added to it, while it is in cache.
+cdef void encode_tiles(Walk *walk, const Rectangle *rectangle, double start, PlanView *plan,
+                       const Target *target, real *tile, Py_ssize_t tile_rows) noexcept nogil:
     cdef View *out = &walk.views[OUT]
     cdef View *x = &walk.views[X]
     cdef const double *positions = <const double *> walk.views[POSITIONS].data
-    cdef Target to_tile = target[0]
-    cdef Py_ssize_t width = target.width, size, first, stop = rectangle.row + rectangle.rows
-    cdef Py_ssize_t count, entry, row, rows
-    cdef bint contiguous
-    cdef const char *source
-    to_tile.adds = to_tile.streams = False
-    to_tile.x_stride = 0
-    to_tile.stride = width * sizeof(real)
-    to_tile.format = NULL
-    size = width * (sizeof(real) if target.format is NULL else target.format.itemsize)
-    contiguous = target.stride == size == target.x_stride
+    cdef Target to_tile = tile_of(target, plan, False, tile)
+    cdef Py_ssize_t first, entry, stop = rectangle.row + rectangle.rows
+    cdef Run run
+    run.ids = NULL
     for first from rectangle.row <= first < stop by tile_rows:
-        count = min(stop - first, tile_rows)
+        run.length = min(stop - first, tile_rows)
         encode_rows(<char *> tile, NULL, plan, &to_tile,
-                    positions + first if positions is not NULL else NULL, start + first, count,
-                    staging)
-        # contiguous rows are added as one
-        rows = count if contiguous else 1
+                    positions + first if positions is not NULL else NULL, start + first,
+                    run.length, tile)
+        trim_rows(tile, run.length, plan.n, target.width)
         seek(walk, rectangle.entry)
         for entry in range(rectangle.entries):
-            for row from 0 <= row < count by rows:
-                source = x.entry + (first + row) * target.x_stride
-                add_row(out.entry + (first + row) * target.stride, source, source + AHEAD,
-                        tile + row * width, rows * width, target)
+            run.out = out.entry + first * target.stride
+            run.x = x.entry + first * target.x_stride
+            store_rows(&run, tile, target)
             advance(walk)
 
 
-cdef Traversal traversal_of(const Walk *walk, bint adds) noexcept:
+# Whether all batch entries have the positions of the first one.
+cdef bint shares_positions(Walk *walk) noexcept nogil:
+    cdef const View *positions = &walk.views[POSITIONS]
+    cdef Py_ssize_t entry
+    seek(walk, 0)
+    for entry in range(walk.entries):
+        if positions.entry != positions.data and memcmp(positions.entry, positions.data,
+                                                        walk.length * sizeof(double)):
+            return False
+        advance(walk)
+    return True
+
+
+# The least of the positions, and in `span` how many integers there are from it to the largest:
+# infinitely many if they are not all integers.
+cdef double span_of_positions(Walk *walk, double *span) noexcept nogil:
+    cdef const double *positions
+    cdef Py_ssize_t entry, row
+    cdef double least = INFINITY, most = -INFINITY
+    span[0] = INFINITY
+    seek(walk, 0)
+    for entry in range(walk.entries):
+        positions = <const double *> walk.views[POSITIONS].entry
+        for row in range(walk.length):
+            if positions[row] != <double> (<int64_t> positions[row]):
+                return least
+            least = min(least, positions[row])
+            most = max(most, positions[row])
+        advance(walk)
+    span[0] = most - least + 1.0
+    return least
+
+
+# Rows that batch entries share are made once, and so are rows of positions that come several times.
+cdef Traversal traversal_of(Walk *walk, const Target *target, size_t row,
+                            Scratch *scratch) noexcept nogil:
     cdef const View *views = walk.views
-    cdef bint tiles = adds and walk.entries > 1
-    cdef int axis
-    if views[IDS].data is not NULL or views[MASK].data is not NULL:
+    cdef bint plain = views[IDS].data is NULL and views[MASK].data is NULL
+    cdef double span
+    scratch.tabulated = NAN
+    if views[POSITIONS].data is NULL and plain:
+        return TILED if walk.entries > 1 or target.way != DIRECT else CONSECUTIVE
+    if views[POSITIONS].data is NULL:
         return GROUPED
-    if views[POSITIONS].data is not NULL:
-        for axis in range(walk.axes):
-            tiles = tiles and views[POSITIONS].strides[axis] == 0
-        return TILED if tiles else GROUPED
-    return TILED if tiles else CONSECUTIVE
+    if plain and walk.entries > 1 and shares_positions(walk):
+        return TILED
+    scratch.tabulated = span_of_positions(walk, &span)
+    if 2.0 * span <= walk.entries * walk.length and span * row <= MAX_TABLE:
+        scratch.tile_rows = <Py_ssize_t> span
+        return TABULATED
+    scratch.tabulated = NAN
+    return GROUPED
+
+
+# The rows of all positions.
+cdef void tabulate(PlanView *plan, const Target *target, const Scratch *scratch,
+                   real *tile) noexcept nogil:
+    cdef Target to_tile = tile_of(target, plan, False, tile)
+    encode_rows(<char *> tile, NULL, plan, &to_tile, NULL, scratch.tabulated, scratch.tile_rows,
+                tile)
+    trim_rows(tile, scratch.tile_rows, plan.n, target.width)
 
 
 cdef void encode_range(Walk *walk, Py_ssize_t first, Py_ssize_t stop, Traversal traversal,
                        double start, PlanView *plan, const Target *target, Scratch *scratch,
-                       real *staging) noexcept nogil:
+                       real *tile) noexcept nogil:
     cdef View *out = &walk.views[OUT]
     cdef View *x = &walk.views[X]
     cdef Rectangle rectangle
     cdef Py_ssize_t entry
+    if traversal == TABULATED:
+        tabulate(plan, target, scratch, tile)
     while first < stop:
         rectangle = next_rectangle(walk, &first, stop)
-        if traversal == GROUPED:
-            group_entries(walk, &rectangle, start, plan, target, staging, &scratch.window)
+        if traversal == GROUPED or traversal == TABULATED:
+            group_entries(walk, &rectangle, start, plan, target, scratch, tile)
         elif traversal == TILED:
-            add_tiles(walk, &rectangle, start, plan, target, staging, <real *> scratch.tile,
-                      scratch.tile_rows)
+            encode_tiles(walk, &rectangle, start, plan, target, tile, scratch.tile_rows)
         else:
             seek(walk, rectangle.entry)
             for entry in range(rectangle.entries):
                 encode_rows(out.entry + rectangle.row * target.stride,
                             x.entry + rectangle.row * target.x_stride, plan, target, NULL,
-                            start + rectangle.row, rectangle.rows, staging)
+                            start + rectangle.row, rectangle.rows, tile)
                 advance(walk)
     if target.streams:
         stream_fence()
@@ -403,26 +501,44 @@ cdef int view_plan(PlanView *view, plan) except -1:
     return 0
 
 
-# Room for an anchor's row and two staging rows, for a tile, and for as many runs as may wait. Each
-# begins a cache line, which half of the loads would cross elsewhere.
+# Rows of a tile: of several batch entries, few enough to stay in the level-1 cache beside what they
+# are added to, or, where the output is streamed, enough for long stretches of memory; of one entry,
+# the rows over an anchor, which are made in pairs, but a bounded number of bytes.
+cdef Py_ssize_t rows_of_tile(const Walk *walk, const Target *target, size_t row,
+                             Traversal traversal) noexcept:
+    cdef size_t most = MAX_TILE
+    if traversal == TILED and walk.entries > 1:
+        most = LONG_TILE if target.streams else TILE
+    elif traversal == TILED:
+        most = max(<size_t> TILE, min(most, ANCHOR_SPACING * row))
+    else:
+        most = min(most, ANCHOR_SPACING * row)
+    return min(walk.length, <Py_ssize_t> max(1, most // row))
+
+
+# Room for an anchor's row, for a tile, and for as many runs as may wait. Each begins a cache line,
+# which half of the loads would cross elsewhere.
 cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Target *target,
                   size_t itemsize, Traversal traversal, Py_ssize_t rows) except -1:
-    cdef size_t anchor = 2 * plan.n * sizeof(double)
-    cdef size_t staging = 2 * staged_width(plan.n, target.width) * itemsize
-    cdef size_t tile = 0, row = target.width * itemsize
-    cdef Py_ssize_t max_runs = min(rows, <Py_ssize_t> WINDOW) if traversal == GROUPED else 0
+    cdef size_t anchor = 2 * plan.n * sizeof(double), tile = 0
+    cdef size_t row = made_width(plan.n, target.width) * itemsize
+    cdef Py_ssize_t max_runs = 0
     cdef char *free_scratch
-    if traversal == TILED:
-        scratch.tile_rows = min(
-            walk.length, <Py_ssize_t> max(1, (LONG_TILE if target.streams else TILE) // row))
+    if traversal == GROUPED:
+        max_runs = min(rows, <Py_ssize_t> WINDOW)
+    elif traversal == TABULATED:
+        max_runs = 1
+    if traversal == TABULATED:
         tile = row * scratch.tile_rows
-    scratch.memory = malloc(CACHE_LINE + align_up(anchor) + align_up(staging) + align_up(tile)
+    elif traversal == TILED or target.way != DIRECT:
+        scratch.tile_rows = min(rows, rows_of_tile(walk, target, row, traversal))
+        tile = row * scratch.tile_rows
+    scratch.memory = malloc(CACHE_LINE + align_up(anchor) + align_up(tile)
                             + size_of_window(max_runs))
     if scratch.memory is NULL:
         raise MemoryError("posenc: no memory for a few rows of scratch")
     free_scratch = <char *> align_up(<size_t> scratch.memory)
     plan.anchor = <double *> take(&free_scratch, anchor)
-    scratch.staging = take(&free_scratch, staging)
     scratch.tile = take(&free_scratch, tile)
     begin_window(&scratch.window, free_scratch, max_runs)
     return 0
@@ -452,6 +568,7 @@ cdef int walk_sums(Walk *walk, View *views, cnp.ndarray out, cnp.ndarray x, cnp.
     return check_range(walk, start, first, stop)
 
 
+# In place, x has brought the lines of the output to the caches: they are not streamed.
 cdef Target target_of(cnp.ndarray out, cnp.ndarray x, const Walk *walk, double scale,
                       bint stream) noexcept:
     cdef Target target
@@ -461,8 +578,24 @@ cdef Target target_of(cnp.ndarray out, cnp.ndarray x, const Walk *walk, double s
     target.format = format_of(out)
     target.scale = scale
     target.adds = x is not None
-    target.streams = stream
+    target.streams = stream and walk.views[OUT].data != walk.views[X].data
+    target.way = DIRECT
     return target
+
+
+# How rows of the plan's frequencies reach the output. Where non-temporal stores cannot write them as
+# they are made, contiguous ones are copied; others have ordinary stores.
+cdef int choose_way(Target *target, const PlanView *plan, const Walk *walk,
+                    size_t itemsize) except -1:
+    if not -1 <= target.width - 2 * plan.n <= 1:
+        refuse("plan")
+    if target.format is not NULL or target.width != 2 * plan.n:
+        target.way = STAGED
+    elif target.streams and not can_stream(walk.views[OUT].data, target.stride, plan.n, itemsize,
+                                           plan.interleaved):
+        target.streams = target.stride == <Py_ssize_t> (target.width * itemsize)
+        target.way = STREAMED if target.streams else DIRECT
+    return 0
 
 
 # out = PE, or x * scale + PE, of a walk and a plan that are checked.
@@ -471,21 +604,21 @@ cdef int encode_walk(Walk *walk, cnp.ndarray out, cnp.ndarray x, double start, P
     cdef Target target = target_of(out, x, walk, scale, stream)
     cdef Scratch scratch
     cdef PyThreadState *thread
-    cdef Traversal traversal = traversal_of(walk, target.adds)
+    cdef Traversal traversal
     # 16-bit formats are added in float, and rounded from double
     cdef bint single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32 or (
         target.format is not NULL and target.adds)
-    if not -1 <= target.width - 2 * plan.n <= 1:
-        refuse("plan")
-    allocate(&scratch, plan, walk, &target, sizeof(float) if single else sizeof(double), traversal,
-             stop - first)
+    cdef size_t itemsize = sizeof(float) if single else sizeof(double)
+    choose_way(&target, plan, walk, itemsize)
+    traversal = traversal_of(walk, &target, made_width(plan.n, target.width) * itemsize, &scratch)
+    allocate(&scratch, plan, walk, &target, itemsize, traversal, stop - first)
     thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
     if single:
         encode_range(walk, first, stop, traversal, start, plan, &target, &scratch,
-                     <float *> scratch.staging)
+                     <float *> scratch.tile)
     else:
         encode_range(walk, first, stop, traversal, start, plan, &target, &scratch,
-                     <double *> scratch.staging)
+                     <double *> scratch.tile)
     take_gil(thread)
     free(scratch.memory)
     return 0
