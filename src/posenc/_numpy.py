@@ -5,7 +5,9 @@ there, and _core.pyi what every kernel does.
 """
 
 import functools
+import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias
 
@@ -51,15 +53,19 @@ _COSINE: Final = (
     -1.135966985291976e-11,
 )
 
+# The rows of sines and of cosines, of two rows for a position.
+_SINES_COSINES: Final = np.array([[0], [1]])
+
 _CACHE_LINE: Final = 64
-# Pairs of a tile of rows, and values of one product: so many that the overhead of NumPy's calls is
-# small, so few that the caches hold them.
-_TILE_PAIRS: Final = 1 << 16
-_PRODUCT_SIZE: Final = 1 << 14
-# Bytes of offsets that are kept in the order of the output.
-_OFFSETS_BYTES: Final = 1 << 22
-# Values of a run of rows over one anchor, on average, from which runs are computed one by one.
-_RUN_SIZE: Final = 1 << 12
+# Pairs of a tile of rows, of the batch entries that are computed at once, and of one evaluation or
+# product: so many that the overhead of NumPy's calls is small, so few that the caches hold them.
+_TILE_PAIRS: Final = 1 << 15
+_BOX_PAIRS: Final = 1 << 14
+_PRODUCT_PAIRS: Final = 1 << 13
+# Values of consecutive rows, on average, from which these are computed by runs; a few stretches of
+# them are in any case.
+_STRETCH_SIZE: Final = 1 << 12
+_FEW_STRETCHES: Final = 3
 
 
 def _silent(kernel: Callable[P, None]) -> Callable[P, None]:
@@ -106,7 +112,6 @@ def fill(
     first: int,
     stop: int,
 ) -> None:
-    (positions,) = _broadcast_any(out, positions)
     maker, row_format = RowMaker(plan), FORMATS[out.dtype]
     made_in = np.dtype(np.float64) if row_format.widens else out.dtype
     in_place = made_in == out.dtype and out.shape[-1] == 2 * maker.n
@@ -114,7 +119,7 @@ def fill(
         to = out[part.at]
         if not part.repeats:
             at = part.positions(start, positions)
-            if in_place:
+            if in_place and to.ndim == 2:
                 rows = to
                 maker.write(rows, at)
             else:
@@ -137,12 +142,11 @@ def add(
     first: int,
     stop: int,
 ) -> None:
-    ids, positions, mask = _broadcast_any(out, ids, positions, mask)
     maker, dtype = RowMaker(plan), FORMATS[out.dtype].accumulation
     for part in _walk(out, first, stop, maker.n, start, positions):
         if not part.repeats:
             rows = maker.rows(part.positions(start, positions), out.shape[-1], dtype)
-        _scale_and_add(part.at, out, x, ids, mask, rows, scale)
+        _scale_and_add(part, out, x, ids, mask, rows, scale)
 
 
 @_silent
@@ -159,13 +163,13 @@ def gather_add(
     first: int,
     stop: int,
 ) -> None:
-    ids, positions, mask = _broadcast_any(out, ids, positions, mask)
     row_format = FORMATS[out.dtype]
     for part in _walk(out, first, stop, out.shape[-1], 0.0, positions):
         if not part.repeats:
-            rows_of_table = part.positions(start, positions).astype(np.intp)
-            rows = _widened(table[rows_of_table], row_format)
-        _scale_and_add(part.at, out, x, ids, mask, rows, scale)
+            at = part.positions(start, positions)
+            own = table[at.start : at.stop] if isinstance(at, range) else table[at]
+            rows = _widened(own, row_format)
+        _scale_and_add(part, out, x, ids, mask, rows, scale)
 
 
 @_silent
@@ -182,21 +186,21 @@ def rotate(
     stop: int,
 ) -> None:
     maker, x_format = TableMaker(plans), FORMATS[out.dtype]
-    n, positions = maker.n, tuple(_broadcast(each, out) for each in positions)
+    n, positions = maker.n, _of_one_shape(positions)
     columns_a, columns_b = _pair_columns(n, interleaved)
     for part in _walk(out, first, stop, n, start, *positions):
         if not part.repeats:
             of_axes = [part.positions(start, each) for each in positions or (None,)]
             rows = maker.rows(of_axes, x_format.accumulation)
-            sines, cosines = rows[:, :n], rows[:, n:]
+            sines, cosines = rows[..., :n], rows[..., n:]
             if inverse:
                 np.negative(sines, out=sines)
         to, source = out[part.at], x[part.at]
-        a, b = (_widened(source[:, columns], x_format) for columns in (columns_a, columns_b))
+        a, b = (_widened(source[..., columns], x_format) for columns in (columns_a, columns_b))
         rotated_a, rotated_b = a * cosines - b * sines, b * cosines + a * sines
-        to[:, columns_a] = _rounded(rotated_a, x_format)
-        to[:, columns_b] = _rounded(rotated_b, x_format)
-        to[:, 2 * n :] = source[:, 2 * n :]
+        to[..., columns_a] = _rounded(rotated_a, x_format)
+        to[..., columns_b] = _rounded(rotated_b, x_format)
+        to[..., 2 * n :] = source[..., 2 * n :]
 
 
 @_silent
@@ -211,14 +215,14 @@ def tables(
     stop: int,
 ) -> None:
     maker, row_format = TableMaker(plans), FORMATS[sines.dtype]
-    n, positions = maker.n, tuple(_broadcast(each, sines) for each in positions)
+    n, positions = maker.n, _of_one_shape(positions)
     for part in _walk(sines, first, stop, n, start, *positions):
         if not part.repeats:
             of_axes = [part.positions(start, each) for each in positions or (None,)]
             rows = _rounded(maker.rows(of_axes, np.dtype(np.float64)), row_format)
         for columns in _pair_columns(n, interleaved):
-            sines[part.at][:, columns] = rows[:, :n]
-            cosines[part.at][:, columns] = rows[:, n:]
+            sines[part.at][..., columns] = rows[..., :n]
+            cosines[part.at][..., columns] = rows[..., n:]
 
 
 def count_within(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
@@ -245,12 +249,12 @@ def count_kept(
 
 
 class _Part(NamedTuple):
-    """Rows of one batch entry, as many as a tile has.
+    """Rows of one batch entry, as many as a tile has, or the same rows of several entries.
 
     Attributes
     ----------
     at : tuple
-        Index of the batch entry, and at the end the slice of its rows.
+        Index of the batch entries, of slices and integers, and at the end the slice of their rows.
     repeats : bool
         Whether the part before this one has the same positions.
     """
@@ -258,44 +262,64 @@ class _Part(NamedTuple):
     at: tuple[Any, ...]
     repeats: bool
 
-    def positions(self, start: float, positions: Array | None) -> Array:
+    def of(self, values: Array) -> Array:
+        """What is given for rows, for these: it broadcasts to them, and no axis before it is 1."""
+        *leading, rows = self.at[-values.ndim :]
+        index: list[Any] = []
+        for each, size in zip(leading, values.shape, strict=False):
+            repeated = slice(None) if isinstance(each, slice) and slice in map(type, index) else 0
+            index.append(each if size > 1 else repeated)
+        part: Array = values[(*index, rows)]
+        return part
+
+    def positions(self, start: float, positions: Array | None) -> Array | range:
         """The positions of the rows: those given, else consecutive ones from `start` on."""
         if positions is not None:
-            given: Array = positions[self.at]
-            return given
-        rows = self.at[-1]
-        return start + np.arange(rows.start, rows.stop)
+            return self.of(positions)
+        first, rows = int(start), self.at[-1]
+        return range(first + rows.start, first + rows.stop)
 
 
 def _walk(
     out: Array, first: int, stop: int, n: int, start: float, *positions: Array | None
 ) -> Iterator[_Part]:
-    """Rows [first, stop) of the walk over ``out``, in parts; `positions` have the shape of its rows.
+    """Rows [first, stop) of the walk over ``out``, in parts; `positions` broadcast to its rows.
 
     All batch entries of a tile come one after another, so that those that share positions can share
     its rows.
     """
     *leading, length = out.shape[:-1]
-    given = [each for each in positions if each is not None]
-    # The axes along which positions differ: a broadcast axis has stride 0.
-    differ = [axis for axis in range(len(leading)) if any(each.strides[axis] for each in given)]
+    given = [each.shape[-2::-1] for each in positions if each is not None]
+    # The axes along which positions differ; the last one is -1.
+    differ = [~axis for shape in given for axis, size in enumerate(shape) if size > 1]
     for entries, rows in _rectangles(math.prod(leading), length, first, stop):
         for tile in _row_blocks(rows, n, start):
+            most = max(1, _BOX_PAIRS // (n * (tile.stop - tile.start)))
             previous = None
-            for entry in range(entries.start, entries.stop):
-                index = _index_of(entry, leading)
-                current = [index[axis] for axis in differ]
-                yield _Part((*index, tile), current == previous)
+            for box in _boxes(entries.start, entries.stop, leading, most):
+                current = [box[axis] for axis in differ]
+                yield _Part((*box, tile), current == previous)
                 previous = current
 
 
-def _index_of(entry: int, leading: Sequence[int]) -> tuple[int, ...]:
-    """The index of a batch entry, counted in C order over the leading axes."""
-    index = []
-    for size in reversed(leading):
-        entry, last = divmod(entry, size)
-        index.append(last)
-    return tuple(reversed(index))
+def _boxes(first: int, stop: int, leading: Sequence[int], most: int) -> Iterator[tuple[Any, ...]]:
+    """Indices of batch entries [first, stop), counted in C order, of at most so many at once."""
+    if not leading:
+        yield ()
+        return
+    inner = math.prod(leading[1:])
+    while first < stop:
+        index, skipped = divmod(first, inner)
+        count = min((stop - first) // inner, most // inner)
+        if count and not skipped:
+            of_axis = slice(index, index + count) if count > 1 else index
+            yield (of_axis, *(slice(None) if size > 1 else 0 for size in leading[1:]))
+            first += count * inner
+        else:
+            end = min(stop - index * inner, inner)
+            for box in _boxes(skipped, end, leading[1:], most):
+                yield (index, *box)
+            first = index * inner + end
 
 
 def _rectangles(entries: int, length: int, first: int, stop: int) -> Iterator[tuple[slice, slice]]:
@@ -342,19 +366,13 @@ def _row_blocks(rows: slice, n: int, start: float = 0.0) -> Iterator[slice]:
         first, stop = stop, stop + step
 
 
-def _broadcast(values: Array, out: Array) -> Array:
-    """What is given for rows, for all rows of ``out``: along repeated axes the stride is 0."""
-    return np.broadcast_to(values, out.shape[:-1])
-
-
-def _broadcast_any(out: Array, *given: Array | None) -> Iterator[Array | None]:
-    """The same of arrays that may be None, and stay so."""
-    for values in given:
-        yield None if values is None else _broadcast(values, out)
+def _of_one_shape(positions: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    """Positions of several axes with one shape."""
+    return positions if len(positions) < 2 else tuple(np.broadcast_arrays(*positions))
 
 
 def _scale_and_add(
-    at: tuple[Any, ...],
+    part: _Part,
     out: Array,
     x: Array,
     ids: Indices | None,
@@ -363,13 +381,13 @@ def _scale_and_add(
     scale: float,
 ) -> None:
     """``x * scale + rows`` for a part of ``out``; ``x * scale`` where the mask is False."""
-    to, row_format = out[at], FORMATS[out.dtype]
-    source = _widened(x[at] if ids is None else x[ids[at]], row_format)
+    to, row_format = out[part.at], FORMATS[out.dtype]
+    source = _widened(x[part.at] if ids is None else x[part.of(ids)], row_format)
     factor = source.dtype.type(scale)
     result = to if to.dtype == source.dtype else np.empty(to.shape, source.dtype)
     if mask is not None:
         np.multiply(source, factor, out=result)
-        np.add(result, rows, out=result, where=mask[at][:, np.newaxis])
+        np.add(result, rows, out=result, where=part.of(mask)[..., np.newaxis])
     elif factor == 1:
         np.add(source, rows, out=result)
     else:
@@ -424,8 +442,8 @@ class TableMaker:
         ]
         self.n = sum(maker.n for _, _, maker in self.axes)
 
-    def rows(self, positions: Sequence[Floats], dtype: np.dtype[Any]) -> Array:
-        """The rows, rounded once to `dtype`; `positions` has an array for each plan.
+    def rows(self, positions: Sequence[Floats | range], dtype: np.dtype[Any]) -> Array:
+        """The rows, rounded once to `dtype`; `positions` has an item for each plan.
 
         They are valid until the next call.
         """
@@ -435,9 +453,9 @@ class TableMaker:
             if pairs is None:  # the axis rotates all of them
                 return of_axis
             if rows is None:
-                rows = np.empty((len(of_axis), 2 * self.n), dtype)
-            rows[:, pairs] = of_axis[:, : maker.n]
-            rows[:, self.n + pairs] = of_axis[:, maker.n :]
+                rows = np.empty((*of_axis.shape[:-1], 2 * self.n), dtype)
+            rows[..., pairs] = of_axis[..., : maker.n]
+            rows[..., self.n + pairs] = of_axis[..., maker.n :]
         assert rows is not None
         return rows
 
@@ -451,147 +469,215 @@ class RowMaker:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.n = plan.quarter_turns.shape[1]
-        self.step = max(1, _PRODUCT_SIZE // (2 * self.n))
-        self.keeps_offsets = ANCHOR_SPACING * 4 * self.n * 8 <= _OFFSETS_BYTES
-        self.offsets: dict[int, tuple[Floats, Floats]] = {}
+        self.columns = _pair_columns(self.n, plan.interleaved)
+        self.step = max(1, _PRODUCT_PAIRS // self.n)
         # Memory to hold on to: to get it anew, and clear, costs more than the products in it.
-        self.products = np.empty((2, self.step, 2 * self.n))
+        self.products = np.empty(0)
         self.scratch: Array | None = None
 
-    def rows(self, positions: Floats, width: int, dtype: np.dtype[Any]) -> Array:
-        """The rows of `positions`, valid until the next call: (length, width) of `dtype`.
+    def rows(self, positions: Floats | range, width: int, dtype: np.dtype[Any]) -> Array:
+        """The rows of `positions` (...), valid until the next call: (..., width) of `dtype`.
 
         Of an odd width the last cosine is left out, or a column of zeros is added.
         """
-        if self.scratch is None or len(self.scratch) < len(positions):
-            self.scratch = np.empty((len(positions), max(width, 2 * self.n)), dtype)
+        shape = (len(positions),) if isinstance(positions, range) else positions.shape
+        count = math.prod(shape)
+        if self.scratch is None or len(self.scratch) < count:
+            self.scratch = np.empty((count, max(width, 2 * self.n)), dtype)
             self.scratch[:, 2 * self.n :] = 0.0
-        rows = self.scratch[: len(positions)]
-        self.write(rows[:, : 2 * self.n], positions)
-        return rows[:, :width]
+        rows = self.scratch[:count]
+        at = positions if isinstance(positions, range) else positions.reshape(-1)
+        self.write(rows[:, : 2 * self.n], at)
+        return rows[:, :width].reshape(*shape, width)
 
-    def write(self, out: Array, positions: Floats) -> None:
-        """The rows of `positions` into `out` (length, 2 * n)."""
-        anchors = _anchors_of(positions)
-        offsets = (positions - anchors).astype(np.intp)
-        if ((anchors == 0.0) & (offsets >= 0)).all():
-            self.store(out, *_sines_first(self.plan.table[offsets]))
-            return
-        if not offsets.any():
-            self.store(out, *_anchor_rows(anchors, self.plan))
-            return
-        changes = (np.diff(anchors) != 0.0) | (np.diff(offsets) != 1)
-        stops = [*(np.flatnonzero(changes) + 1).tolist(), len(out)]
-        if len(stops) * _RUN_SIZE > out.size:
-            self.add_angles_by_row(out, anchors, offsets)
-            return
-        starts = [0, *stops[:-1]]
-        sines, cosines = _anchor_rows(anchors[starts], self.plan)
-        swapped = self.ordered(cosines, sines)
-        for run, anchor in enumerate(self.ordered(sines, cosines)):
-            first = starts[run]
-            rows = out[first : stops[run]]
-            if anchors[first] == 0.0 and offsets[first] >= 0:
-                # Row 0 is (0, amplitude): angle addition gives the table's rows to the bit.
-                self.store(rows, *_sines_first(self.plan.table[offsets[first : stops[run]]]))
-            else:
-                self.add_angles(rows, anchor, swapped[run], int(offsets[first]))
-
-    def add_angles_by_row(self, out: Array, anchors: Floats, offsets: npt.NDArray[np.intp]) -> None:
-        """Rows whose anchors and offsets have no order, by angle addition."""
-        if len(anchors) == 1:  # one token, for which the search takes long
-            sines, cosines = _anchor_rows(anchors, self.plan)
+    def write(self, out: Array, positions: Floats | range) -> None:
+        """The rows of `positions` (length,) into `out` (length, 2 * n)."""
+        if isinstance(positions, range):
+            stretches = [positions]
         else:
-            distinct, which = np.unique(anchors, return_inverse=True)
-            sines, cosines = _anchor_rows(distinct, self.plan)[:, which]
-        u, v = _sines_first(self.plan.offsets[np.abs(offsets)])
-        u = u * np.sign(offsets)[:, np.newaxis]
-        product = self.ordered(sines, cosines) * self.ordered(v, v)
-        np.add(product, self.ordered(cosines, sines) * self.ordered(u, -u), out=out, casting=_CAST)
+            stretches = _stretches_of(positions, _FEW_STRETCHES + out.size // _STRETCH_SIZE)
+            if not stretches:
+                self.write_by_row(out, positions)
+                return
+        runs = [run for stretch in stretches for run in _runs_of(stretch)]
+        anchors = self.anchor_rows([run.anchor for run in runs])
+        row = done = 0
+        for (at_zero, low, length), group in itertools.groupby(runs, _Run.kind):
+            count = len(list(group))
+            rows = out[row : row + count * length].reshape(count, length, -1)
+            if at_zero and low >= 0:
+                self.store(rows, *_sines_first(self.plan.table[low : low + length]))
+            else:
+                self.add_angles(rows, anchors[:, done : done + count], low)
+            row, done = row + count * length, done + count
 
-    def add_angles(self, out: Array, anchor: Floats, swapped: Floats, low: int) -> None:
-        """The rows from offset `low` after an anchor on, by angle addition.
+    def write_by_row(self, out: Array, positions: Floats) -> None:
+        """Rows whose positions have no order, each from its own origin."""
+        origins = _origins_of(positions)
+        offsets = (positions - origins).astype(np.intp)
+        rows = _origin_rows(origins, self.plan)
+        still = offsets == 0
+        if not still.all():
+            sines, cosines = _rows_at(np.abs(offsets), self.plan.offsets)
+            sines *= np.sign(offsets)[:, np.newaxis]
+            one, two = rows * cosines, rows[::-1] * sines
+            one[0] += two[0]
+            one[1] -= two[1]
+            one[:, still] = rows[:, still]  # to add 0.0 would lose the sign of -0.0
+            rows = one
+        self.store(out, *rows)
+
+    def anchor_rows(self, anchors: list[int]) -> Floats:
+        """The rows of anchors, (2, len(anchors), n)."""
+        index = anchors[0] // ANCHOR_SPACING + ANCHOR_SPACING - 1
+        if len(anchors) == 1 and ANCHOR_SPACING <= index < len(self.plan.table):
+            # one token, for which the search takes long
+            return _sines_first(self.plan.table[index : index + 1])
+        return _origin_rows(np.array(anchors, np.float64), self.plan)
+
+    def add_angles(self, out: Array, anchors: Floats, low: int) -> None:
+        """Rows from offset `low` after an anchor on: `out` (m, length, 2 * n), `anchors` (2, m, n).
 
         Offsets k and -k share their products: ``sin(a ± k) = sin a cos k ± cos a sin k`` and
-        ``cos(a ± k) = cos a cos k ∓ sin a sin k``. `swapped` has sines and cosines exchanged.
+        ``cos(a ± k) = cos a cos k ∓ sin a sin k``.
         """
-        high = low + len(out) - 1
+        high = low + out.shape[1] - 1
         if low <= 0 <= high:
-            out[-low] = anchor
-        least = max(low, -high, 1)
-        for chunk in range(least // self.step, max(high, -low) // self.step + 1):
-            cosines, sines = self.offset_factors(chunk)
-            base = chunk * self.step
-            begin, end = max(least, base), min(max(high, -low) + 1, base + self.step)
-            one, two = self.products[:, : end - begin]
-            np.multiply(anchor, cosines[begin - base : end - base], out=one)
-            np.multiply(swapped, sines[begin - base : end - base], out=two)
-            # Of offsets begin ... end - 1, those that are in low ... high, and so of the negative.
-            first, stop = max(begin, low), min(end, high + 1)
-            if first < stop:
-                used = slice(first - begin, stop - begin)
-                to = out[first - low : stop - low]
-                np.add(one[used], two[used], out=to, casting=_CAST)
-            first, stop = max(begin, -high), min(end, 1 - low)
-            if first < stop:
-                used = slice(first - begin, stop - begin)
-                to = out[1 - stop - low : 1 - first - low][::-1]
-                np.subtract(one[used], two[used], out=to, casting=_CAST)
+            self.store(out[:, -low], *anchors)
+        least, most = max(low, -high, 1), max(high, -low)
+        at_once = max(1, self.step // max(1, most + 1 - least))
+        for at in range(0, len(out), at_once):
+            rows, of = out[at : at + at_once], anchors[:, at : at + at_once, np.newaxis]
+            for begin in range(least, most + 1, self.step):
+                end = min(begin + self.step, most + 1)
+                sines, cosines = _sines_first(self.plan.offsets[begin:end])
+                one, two = products = self.room((2, 2, len(rows), end - begin, self.n))
+                np.multiply(of, cosines, out=one)
+                np.multiply(of[::-1], sines, out=two)
+                # Of offsets begin ... end - 1, those in low ... high, and so of the negative ones.
+                first, stop = max(begin, low), min(end, high + 1)
+                if first < stop:
+                    used = products[..., first - begin : stop - begin, :]
+                    self.combine(rows[:, first - low : stop - low], np.add, np.subtract, *used)
+                first, stop = max(begin, -high), min(end, 1 - low)
+                if first < stop:
+                    used = products[..., first - begin : stop - begin, :]
+                    mirrored = rows[:, 1 - stop - low : 1 - first - low][:, ::-1]
+                    self.combine(mirrored, np.subtract, np.add, *used)
 
-    def offset_factors(self, chunk: int) -> tuple[Floats, Floats]:
-        """What multiplies an anchor and its swapped row, for `step` offsets."""
-        if chunk in self.offsets:
-            return self.offsets[chunk]
-        stop = min((chunk + 1) * self.step, ANCHOR_SPACING)
-        sines, cosines = _sines_first(self.plan.offsets[chunk * self.step : stop])
-        factors = self.ordered(cosines, cosines), self.ordered(sines, -sines)
-        if self.keeps_offsets:
-            self.offsets[chunk] = factors
-        return factors
+    def combine(
+        self, out: Array, sine: np.ufunc, cosine: np.ufunc, one: Floats, two: Floats
+    ) -> None:
+        """Sines of two products by one operation, cosines by the other."""
+        first, second = self.columns
+        sine(one[0], two[0], out=out[..., first], casting=_CAST)
+        cosine(one[1], two[1], out=out[..., second], casting=_CAST)
 
-    def ordered(self, sines: Floats, cosines: Floats) -> Floats:
-        """Sines and cosines, each (m, n), in the order of the output, (m, 2 * n)."""
-        rows = np.empty((len(sines), 2 * self.n))
-        self.store(rows, sines, cosines)
-        return rows
+    def room(self, shape: tuple[int, ...]) -> Floats:
+        """Memory of the call's own, uninitialised."""
+        size = math.prod(shape)
+        if self.products.size < size:
+            self.products = np.empty(size)
+        return self.products[:size].reshape(shape)
 
     def store(self, out: Array, sines: Floats, cosines: Floats) -> None:
-        """Sines and cosines, each (m, n), into the columns that the plan says."""
-        first, second = _pair_columns(self.n, self.plan.interleaved)
-        out[:, first] = sines
-        out[:, second] = cosines
+        """Sines and cosines, each (..., n), into the columns that the plan says."""
+        first, second = self.columns
+        out[..., first] = sines
+        out[..., second] = cosines
 
 
-def _anchors_of(positions: Floats) -> Floats:
-    """The position whose row each row is made from by angle addition.
+class _Run(NamedTuple):
+    """Consecutive positions over one anchor: `low`, low + 1, ... from it."""
 
-    Of an integer it is 0 below 64 in magnitude, else the nearest multiple of 64, of two the one
-    nearer to 0. A fractional position is its own anchor.
+    anchor: int
+    low: int
+    length: int
+
+    def kind(self) -> tuple[bool, int, int]:
+        """Runs next to each other that have this in common are computed together."""
+        return self.anchor == 0, self.low, self.length
+
+
+def _runs_of(positions: range) -> Iterator[_Run]:
+    """The runs of consecutive positions.
+
+    The anchor is 0 below 64 in magnitude, else the nearest multiple of 64, of two the one nearer to
+    0. Negative positions over anchor 0 are a run of their own.
+    """
+    half = ANCHOR_SPACING // 2
+    first = positions.start
+    while first < positions.stop:
+        size = abs(first)
+        nearest = (size + half - 1) // ANCHOR_SPACING * ANCHOR_SPACING
+        if size < ANCHOR_SPACING:
+            anchor, stop = 0, ANCHOR_SPACING if first >= 0 else 0
+        elif first > 0:
+            anchor, stop = nearest, nearest + half + 1
+        else:
+            anchor, stop = -nearest, min(half - nearest, 1 - ANCHOR_SPACING)
+        stop = min(stop, positions.stop)
+        yield _Run(anchor, first - anchor, stop - first)
+        first = stop
+
+
+def _stretches_of(positions: Floats, most: int) -> list[range]:
+    """Consecutive positions as ranges; none where they are more, or where one has a fraction."""
+    if len(positions) == 1:  # one token, for which the search takes long
+        (position,) = positions.tolist()
+        return [range(int(position), int(position) + 1)] if position.is_integer() else []
+    breaks = np.flatnonzero(positions[1:] - positions[:-1] != 1.0) + 1
+    if len(breaks) >= most or (positions != np.floor(positions)).any():
+        return []
+    begins = [0, *breaks.tolist()]
+    firsts = map(int, positions[begins].tolist())
+    counts = map(operator.sub, [*begins[1:], len(positions)], begins)
+    return [range(first, first + count) for first, count in zip(firsts, counts, strict=True)]
+
+
+def _origins_of(positions: Floats) -> Floats:
+    """The position from whose row each row is made.
+
+    A row of the table, and of a fractional position, is its own; others have their anchor.
     """
     size = np.abs(positions)
     integral = np.floor(size)
     rounded = np.floor((integral + (ANCHOR_SPACING // 2 - 1)) / ANCHOR_SPACING) * ANCHOR_SPACING
     anchors = np.copysign(rounded, positions)
     anchors[integral < ANCHOR_SPACING] = 0.0
-    return np.where(size == integral, anchors, positions)
+    own = (size != integral) | ((positions >= 0.0) & (positions < ANCHOR_SPACING))
+    return np.where(own, positions, anchors)
 
 
-def _anchor_rows(anchors: Floats, plan: Plan) -> Floats:
-    """Sines and cosines of anchors, shape (2, len(anchors), n), from the table where it has them."""
+def _origin_rows(origins: Floats, plan: Plan) -> Floats:
+    """Sines and cosines of origins, shape (2, len(origins), n), from the table where it has them."""
     last = ANCHOR_SPACING * (len(plan.table) - ANCHOR_SPACING)
-    known = (anchors == 0.0) | (
-        (anchors >= ANCHOR_SPACING) & (anchors <= last) & (anchors % ANCHOR_SPACING == 0.0)
-    )
-    rows = np.empty((len(anchors), 2, plan.quarter_turns.shape[1]))
+    known = (origins >= 0.0) & (origins <= last) & (origins == np.floor(origins))
+    anchors = origins // ANCHOR_SPACING + (ANCHOR_SPACING - 1)
+    indices = np.where(origins < ANCHOR_SPACING, origins, anchors).astype(np.intp)
+    if known.all():
+        return _rows_at(indices, plan.table)
+    distinct, which = np.unique(origins[~known], return_inverse=True)
+    table = _evaluated(distinct, plan)
     if known.any():
-        index = (anchors[known] // ANCHOR_SPACING).astype(np.intp)
-        rows[known] = plan.table[np.where(index > 0, index + ANCHOR_SPACING - 1, 0)]
-    if not known.all():
-        computed = _sines_cosines(anchors[~known], plan.quarter_turns)
-        if plan.amplitude != 1.0:
-            computed *= plan.amplitude
-        rows[~known] = computed[:, ::-1] if plan.cos_first else computed
-    return _sines_first(rows)
+        indices[known] += len(table)
+        table = np.concatenate([table, plan.table])
+    indices[~known] = which
+    return _rows_at(indices, table)
+
+
+def _rows_at(indices: npt.NDArray[np.intp], table: Floats) -> Floats:
+    """Rows of a table, (m, 2, n), as sines and cosines: (2, len(indices), n)."""
+    both: npt.NDArray[np.intp] = 2 * indices + _SINES_COSINES
+    return table.reshape(-1, table.shape[2]).take(both, 0)
+
+
+def _evaluated(positions: Floats, plan: Plan) -> Floats:
+    """Sines and cosines of positions as the table has them, shape (len(positions), 2, n)."""
+    rows = _sines_cosines(positions, plan.quarter_turns)
+    if plan.amplitude != 1.0:
+        rows *= plan.amplitude
+    return rows[:, ::-1] if plan.cos_first else rows
 
 
 def _sines_first(rows: Floats) -> Floats:
@@ -601,6 +687,16 @@ def _sines_first(rows: Floats) -> Floats:
 
 def _sines_cosines(positions: Floats, quarter_turns: Floats) -> Floats:
     """Sines and cosines of positions at every frequency, shape (len(positions), 2, n)."""
+    rows = np.empty((len(positions), 2, quarter_turns.shape[1]))
+    step = max(1, _PRODUCT_PAIRS // quarter_turns.shape[1])
+    for first in range(0, len(positions), step):
+        part = slice(first, first + step)
+        _evaluate(rows[part], positions[part], quarter_turns)
+    return rows
+
+
+def _evaluate(rows: Floats, positions: Floats, quarter_turns: Floats) -> None:
+    """The same into `rows`, so few that the caches hold them."""
     quadrant, high, low = _reduced(positions[:, np.newaxis], quarter_turns)
     angle = _HALF_PI * high
     angle_low = _product_error(_HALF_PI_SPLIT, _veltkamp_split(high), angle)
@@ -612,10 +708,8 @@ def _sines_cosines(positions: Floats, quarter_turns: Floats) -> Floats:
     quadrant -= (quadrant + _ROUND_4) - _ROUND_4
     odd = np.abs(quadrant)
     sign = 1.0 - odd
-    rows = np.empty((len(positions), 2, quarter_turns.shape[1]))
     rows[:, 0] = np.where(odd == 1.0, quadrant * c, sign * s)
     rows[:, 1] = np.where(odd == 1.0, -quadrant * s, sign * c)
-    return rows
 
 
 def _reduced(position: Floats, quarter_turns: Floats) -> tuple[Floats, Floats, Floats]:
