@@ -319,7 +319,8 @@ def as_positions(
         own = own.astype(np.float64)
     if own.size:
         # As Python numbers: in float64 an integer just beyond the bound would round to it.
-        extremes = [own.min(), own.max()]
+        # One token's is both, and need not be searched for.
+        extremes = [own.item()] if own.size == 1 else [own.min(), own.max()]
         extremes += _rounded_integers(name, values, own)
         for extreme in extremes:
             number = extreme.item() if isinstance(extreme, np.generic) else extreme
@@ -449,7 +450,7 @@ def check_broadcast(name: str, values: Array, rows: tuple[int, ...]) -> Array:
     The kernels broadcast.
     """
     lead = values.shape[:-1]
-    fits = (
+    fits = values.shape == rows or (
         0 < values.ndim <= len(rows)
         and values.shape[-1] == rows[-1]
         and all(

@@ -153,7 +153,7 @@ def _resolve(
         _arrays.check_broadcast("mask", options.mask, rows)
     wide = _formats.accumulation_dtype(dtype.newbyteorder("="))
     scale = _arrays.round_scalar(options.scale, wide)
-    return options._replace(start=start, positions=positions, scale=scale)
+    return _Options(start, positions, options.mask, scale, options.workers)
 
 
 def _gather_rows(out: Array, table: Array, ids: Array) -> None:
