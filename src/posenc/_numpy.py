@@ -57,9 +57,9 @@ _COSINE: Final = (
 _SINES_COSINES: Final = np.array([[0], [1]])
 
 _CACHE_LINE: Final = 64
-# Pairs of a tile of rows, of the batch entries that are computed at once, and of one evaluation or
-# product: so many that the overhead of NumPy's calls is small, so few that the caches hold them.
-_TILE_PAIRS: Final = 1 << 15
+# Pairs of a tile of rows, of batch entries or scattered rows that are computed at once, and of one
+# evaluation or product: so many that the overhead of NumPy's calls is small, so few that the caches hold them.
+_TILE_PAIRS: Final = 1 << 16
 _BOX_PAIRS: Final = 1 << 14
 _PRODUCT_PAIRS: Final = 1 << 13
 # Values of consecutive rows, on average, from which these are computed by runs; a few stretches of
@@ -497,7 +497,10 @@ class RowMaker:
         else:
             stretches = _stretches_of(positions, _FEW_STRETCHES + out.size // _STRETCH_SIZE)
             if not stretches:
-                self.write_by_row(out, positions)
+                step = max(1, _BOX_PAIRS // self.n)
+                for block in range(0, len(out), step):
+                    part = slice(block, block + step)
+                    self.write_by_row(out[part], positions[part])
                 return
         runs = [run for stretch in stretches for run in _runs_of(stretch)]
         anchors = self.anchor_rows([run.anchor for run in runs])
