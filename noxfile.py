@@ -299,14 +299,14 @@ def examples(session: nox.Session) -> None:
 
 @nox.session(python=MAIN)
 def bench(session: nox.Session) -> None:
-    """The benchmarks, once each, untimed."""
-    session.install(f"{wheel(session)}[bench]", "pytest-xdist")
-    pytest(session, "bench", "--benchmark-disable", "-n", "2")
+    """A trial of the benchmarks on short arrays, and of the report, into build/bench."""
+    session.install(f"{wheel(session)}[bench]")
+    session.run("python", "bench/run.py", "--quick")
 
 
 @nox.session(python=MAIN)
 def instructions(session: nox.Session) -> None:
-    """Instructions of a few calls, against the recorded counts."""
+    """Instructions of some calls, those of one token among them, against the recorded counts."""
     if not X86_64 or MAIN != "3.11" or not shutil.which("valgrind"):
         session.skip("needs x86-64, Python 3.11, whose counts are recorded, and valgrind")
     session.install(str(wheel(session)))

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-
-from posenc import _backend
+from common import COLUMNS
 
 SECONDS = """
 import time
@@ -66,8 +65,7 @@ GROUPS = [
         "posenc.add(x, positions=positions, out=out)",
     ),
 ]
-BEST = [b for b in _backend.available() if b != "numpy"][:1]
-OURS = [f"posenc {backend}" for backend in (*BEST, "numpy")]
+OURS = [f"posenc {backend}" for backend in dict.fromkeys((*COLUMNS[:1], "numpy"))]
 FORMULAS = {"NumPy float32": "numpy_float32", "NumPy float64": "numpy_float64"}
 ROWS = [
     pytest.param(group, row, id=f"{group.name}-{row}")
@@ -77,7 +75,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("group", "row"), ROWS)
-def bench_process(benchmark: Any, group: Group, row: str) -> None:
+def bench_process(benchmark: Any, request: pytest.FixtureRequest, group: Group, row: str) -> None:
     if group.script is BYTES and sys.platform != "linux":
         pytest.skip("the peak is read from /proc")
     call = group.rival.format(FORMULAS[row]) if row in FORMULAS else group.posenc
@@ -97,6 +95,7 @@ def bench_process(benchmark: Any, group: Group, row: str) -> None:
 
     benchmark.group = group.name
     benchmark.name = row
-    benchmark.pedantic(process, rounds=9 if group.script is SECONDS else 1)
+    once = group.script is BYTES or request.config.getoption("--quick")
+    benchmark.pedantic(process, rounds=1 if once else 5)
     benchmark.extra_info["section"] = "In a fresh process"
     benchmark.extra_info["figure"] = statistics.median(figures)

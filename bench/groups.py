@@ -1,32 +1,26 @@
 """What is timed: calls of posenc, each beside what a user would write instead on the same arrays.
 
 The name of a group begins with the call that is timed: `posenc.add` is the function, `Sinusoidal(d).add`
-the method of an object that was made beforehand, whose d is the last number of the shape.
+the method of an object that was made beforehand, whose d is the last number of the shape. Arrays
+begin where NumPy's come to lie unless the name says where else.
 """
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from rivals import (
-    FORMULAS,
-    INSTALLED,
-    Array,
-    Call,
-    Formula,
-    mlx_rotary,
-    onnx_rotary,
-    single_threaded_torch,
-)
+from common import ALIGNED, Array, ones
+from one_token import Token, numpy_rotation, tokens
+from rivals import FORMULAS, INSTALLED, TORCH, Call, Formula, mlx_rotary, onnx_rotary, torch_calls
 
 import posenc
-from posenc import _arrays, _formats
 
 SCALE = 32.0
-TOKEN = 77  # position of the one token that is added alone
+SIXTEEN = {"float16": 8e-3, "bfloat16": 6e-2}  # by which sums that are rounded twice may differ
+Shape = tuple[int, ...]
 
 
 class Rival(NamedTuple):
@@ -44,34 +38,60 @@ class Work(NamedTuple):
     reset: Call = lambda: None
 
 
+class Memory(NamedTuple):
+    """Where arrays begin modulo 4096; None: where NumPy's come to lie, the large ones at 16."""
+
+    x: int | None = None
+    out: int | None = None
+
+
+MEMORY = {
+    "": Memory(),
+    "all aligned": Memory(ALIGNED, ALIGNED),
+    "out= an earlier result": Memory(None, ALIGNED),
+}
+
+
 class Group(NamedTuple):
     """One call on one shape: `make` gives its work, as the arrays of all would not fit in memory."""
 
     section: str
     name: str
-    make: Callable[[], Work]
+    make: Callable[[Shape], Work]
+    shape: Shape
     rivals: tuple[str, ...]
-    cold: bool
+    cold: bool = False
 
 
-def aligned(shape: tuple[int, ...], dtype: str) -> Array:
-    """Memory like that of the library's own results, its pages already there."""
-    array = _arrays.empty(shape, _formats.float_dtype(dtype))
-    array[...] = 1
-    return array
+def group(
+    section: str,
+    call: str,
+    make: Callable[[Shape, str, Memory], Work],
+    rivals: Sequence[str],
+    shape: Shape,
+    dtype: str = "float32",
+    memory: str = "",
+    cold: bool = False,
+) -> Group:
+    words = [f"{call} {shape} {dtype}", memory, "cold" if cold else ""]
+    name, place = ", ".join(filter(None, words)), MEMORY[memory]
+    able = tuple(rival for rival in rivals if rival not in TORCH or "torch" in INSTALLED)
+    return Group(section, name, lambda of: make(of, dtype, place), shape, able, cold)
 
 
-def fill(call: str, shape: tuple[int, int], dtype: str) -> Work:
-    out = aligned(shape, dtype)
-    prepared = posenc.Sinusoidal(shape[1])
+# Tables.
+
+
+def fill(call: str, shape: Shape, dtype: str, memory: Memory) -> Work:
+    out = ones(shape, dtype, memory.out)
+    prepared = posenc.Sinusoidal(shape[1], layout="split" if "split" in call else "interleaved")
     ours: Call = {
         "posenc.fill": lambda: posenc.fill(out),
         "posenc.fill, workers=2": lambda: posenc.fill(out, workers=2),
-        "Sinusoidal(d).fill": lambda: prepared.fill(out),
-    }[call]
+    }.get(call, lambda: prepared.fill(out))
     rivals = {
         "memset": Rival(memset(out), math.inf),
-        "one worker": Rival(lambda: posenc.fill(out)),
+        "out.fill": Rival(lambda: out.fill(1.5), math.inf),
     }
     return Work(ours, rivals | formulas(out, np.arange(shape[0])))
 
@@ -87,8 +107,18 @@ def memset(*arrays: Array) -> Call:
     return call
 
 
-def new_table(shape: tuple[int, int], dtype: str) -> Work:
+def formulas(out: Array, positions: Array) -> dict[str, Rival]:
+    largest = float(positions.max())
+    able = {name: f for name, f in FORMULAS.items() if out.dtype.name in f.dtypes}
+    return {
+        name: Rival(formula.prepare(out, positions), formula.error(largest))
+        for name, formula in able.items()
+    }
+
+
+def new_table(shape: Shape, dtype: str, _: Memory) -> Work:
     length, d_model = shape
+    table = posenc.positional_encoding(length, d_model, dtype=dtype)
 
     def rival(formula: Formula) -> Rival:
         return Rival(
@@ -96,149 +126,35 @@ def new_table(shape: tuple[int, int], dtype: str) -> Work:
             formula.error(length),
         )
 
+    rivals = {name: rival(formula) for name, formula in FORMULAS.items()}
     return Work(
         lambda: posenc.positional_encoding(length, d_model, dtype=dtype),
-        {name: rival(formula) for name, formula in FORMULAS.items()},
+        rivals | {"table.copy()": Rival(table.copy)},
     )
 
 
-def encode(first: float, shape: tuple[int, int], dtype: str) -> Work:
+def encode(first: float, shape: Shape, dtype: str, memory: Memory) -> Work:
     """Fractional positions, spread over 1e5 from the first on."""
-    length, d_model = shape
-    out = aligned(shape, dtype)
-    positions = np.random.default_rng(0).uniform(first, first + 1e5, length)
-    encode = posenc.Sinusoidal(d_model).encode
+    out = ones(shape, dtype, memory.out)
+    positions = np.random.default_rng(0).uniform(first, first + 1e5, shape[0])
+    encode = posenc.Sinusoidal(shape[1]).encode
     return Work(lambda: encode(positions, out=out), formulas(out, positions))
 
 
-def formulas(out: Array, positions: Array) -> dict[str, Rival]:
-    largest = float(positions.max())
-    return {
-        name: Rival(formula.prepare(out, positions), formula.error(largest))
-        for name, formula in FORMULAS.items()
-    }
+# Additions.
 
 
-def add(call: str, how: str, shape: tuple[int, ...], dtype: str) -> Work:
-    """`how` says what is added: nothing more, or one of the words below."""
-    length, d_model = shape[-2:]
-    start = TOKEN if length == 1 else 0
-    at = POSITIONS[how](shape) if how in POSITIONS else None
-    if at is None:
-        table = posenc.positional_encoding(length, d_model, start=start, dtype=dtype)
-    else:
-        table = posenc.positional_encoding(int(at.max()) + 1, d_model, dtype=dtype)
-    x, y, out = (aligned(shape, dtype) for _ in range(3))
-    x[...] = np.random.default_rng(1).standard_normal(d_model)
-    scale = np.dtype(dtype).type(SCALE)
-    add: Callable[..., Array] = {
-        "posenc.add": posenc.add,
-        "Sinusoidal(d).add": posenc.Sinusoidal(d_model).add,
-    }[call]
-    by_positions: tuple[Call, Call] = (
-        lambda: add(x, positions=at, out=out),
-        lambda: np.add(x, table[at], out=out),
-    )
-    ours, kept = {
-        "": (lambda: add(x, start=start, out=out), lambda: np.add(x, table, out=out)),
-        "new array": (lambda: add(x, start=start), lambda: x + table),
-        "in place": (lambda: add(y, start=start, out=y), lambda: np.add(y, table, out=y)),
-        "scaled": (
-            lambda: add(x, start=start, scale=SCALE, out=out),
-            lambda: np.add(x * scale, table, out=out),
-        ),
-        "packed positions": by_positions,
-        "random positions": by_positions,
-    }[how]
-    rivals = {
-        "np.copyto": Rival(lambda: np.copyto(out, x), math.inf),
-        "kept table": Rival(kept),
-    }
-    if "torch" in INSTALLED:
-        rivals["torch"] = torch_add(how, x, y, out, table, at)
-    return Work(ours, rivals, lambda: np.copyto(y, x))
+class Addition(NamedTuple):
+    """How rows are added: where to, at which positions, with which scale, in which layout."""
+
+    to: str = "out"  # or "new", or "in place"
+    positions: str = ""  # or a name of POSITIONS
+    scale: float = 1.0
+    layout: str = "interleaved"
+    prepared: bool = True
 
 
-def torch_add(how: str, x: Array, y: Array, out: Array, table: Array, at: Array | None) -> Rival:
-    """The kept table again."""
-    torch = single_threaded_torch()
-    tx, ty, to, tt = (torch.from_numpy(array) for array in (x, y, out, table))
-    if at is not None:
-        indices = torch.from_numpy(at)
-        return Rival(lambda: torch.add(tx, tt[indices], out=to))
-    return {
-        "": Rival(lambda: torch.add(tx, tt, out=to)),
-        "new array": Rival(lambda: tx + tt),
-        "in place": Rival(lambda: ty.add_(tt)),
-        "scaled": Rival(lambda: torch.add(tt, tx, alpha=SCALE, out=to), 1e-4),  # one rounding
-    }[how]
-
-
-def embed(shape: tuple[int, ...], dtype: str) -> Work:
-    """Token ids of a vocabulary of 32000."""
-    length, d_model = shape[-2:]
-    rng = np.random.default_rng(0)
-    weight = aligned((32000, d_model), dtype)
-    weight[...] = rng.standard_normal(weight.shape)
-    ids = rng.integers(0, len(weight), shape[:-1])
-    out, scale = aligned(shape, dtype), np.dtype(dtype).type(SCALE)
-    table = posenc.positional_encoding(length, d_model, dtype=dtype)
-    embed = posenc.Sinusoidal(d_model).embed
-    rivals = {
-        "np.take": Rival(lambda: np.take(weight, ids, axis=0, out=out, mode="clip"), math.inf),
-        "kept table": Rival(lambda: np.add(weight[ids] * scale, table, out=out)),
-    }
-    return Work(lambda: embed(ids, weight, scale=SCALE, out=out), rivals)
-
-
-def add_16_bits(shape: tuple[int, ...], dtype: str) -> Work:
-    x, out = (aligned(shape, dtype) for _ in range(2))
-    x[...] = np.random.default_rng(1).standard_normal(shape[-1])
-    bits, copied = x.view(np.uint16), out.view(np.uint16)  # memory is copied, whatever it holds
-    add = posenc.Sinusoidal(shape[-1]).add
-    floor = {"np.copyto": Rival(lambda: np.copyto(copied, bits), math.inf)}
-    return Work(lambda: add(x, out=out), floor)
-
-
-def rotate(layout: str, shape: tuple[int, ...], dtype: str) -> Work:
-    """Queries or keys, beside NumPy and compiled rotations with tables kept from before."""
-    length, dim = shape[-2:]
-    x, out = (aligned(shape, dtype) for _ in range(2))
-    x[...] = np.random.default_rng(1).standard_normal(dim)
-    rotary = posenc.Rotary(dim, layout=layout)  # type: ignore[arg-type]
-    cos, sin = rotary.tables(length, dtype=dtype)
-    first, second = (
-        (np.s_[..., 0::2], np.s_[..., 1::2])
-        if layout == "interleaved"
-        else (np.s_[..., : dim // 2], np.s_[..., dim // 2 :])
-    )
-
-    def in_numpy() -> Array:
-        a, b = x[first], x[second]
-        out[first] = a * cos[first] - b * sin[first]
-        out[second] = b * cos[first] + a * sin[first]
-        return out
-
-    rivals = {
-        "np.copyto": Rival(lambda: np.copyto(out, x), math.inf),
-        "NumPy, tables ready": Rival(in_numpy),
-    }
-    paired = layout == "interleaved"
-    if "onnxruntime" in INSTALLED:
-        rivals["onnxruntime"] = Rival(onnx_rotary(x, cos[first], sin[first], paired), 1e-5)
-    if "mlx" in INSTALLED:
-        rivals["MLX"] = Rival(mlx_rotary(x, paired), math.inf)  # its angles are float32
-    return Work(lambda: rotary.rotate(x, out=out), rivals)
-
-
-def rotary_tables(shape: tuple[int, int], dtype: str) -> Work:
-    length, dim = shape
-    cos, sin = (aligned(shape, dtype) for _ in range(2))
-    ours = partial(posenc.Rotary(dim).tables, length, out=(cos, sin))
-    return Work(lambda: ours()[0], {"memset": Rival(memset(cos, sin), math.inf)})
-
-
-def packed(shape: tuple[int, ...]) -> Array:
+def packed(shape: Shape) -> Array:
     """Documents of 16 to 2000 tokens, one after the other in every row, each counting from 0."""
     rng = np.random.default_rng(0)
     positions = np.empty(shape[:2], np.int64)
@@ -251,111 +167,261 @@ def packed(shape: tuple[int, ...]) -> Array:
     return positions
 
 
-def scattered(shape: tuple[int, ...]) -> Array:
+def scattered(shape: Shape) -> Array:
     return np.random.default_rng(0).integers(0, 131072, shape[:2])
 
 
-POSITIONS = {"packed positions": packed, "random positions": scattered}
+POSITIONS = {"packed": packed, "random": scattered}
 
 
-def group(
-    section: str,
-    call: str,
-    make: Callable[[Any, str], Work],
-    rivals: Sequence[str],
-    shape: tuple[int, ...],
-    dtype: str = "float32",
-    cold: bool = False,
-) -> Group:
-    name = f"{call} {shape} {dtype}" + (", cold" if cold else "")
-    able = tuple(r for r in rivals if r not in FORMULAS or dtype in FORMULAS[r].dtypes)
-    return Group(section, name, partial(make, shape, dtype), able, cold)
+def add(how: Addition, shape: Shape, dtype: str, memory: Memory) -> Work:
+    length, d_model = shape[-2:]
+    at = POSITIONS[how.positions](shape) if how.positions else None
+    encoding = posenc.Sinusoidal(d_model, layout=how.layout)  # type: ignore[arg-type]
+    table = encoding.table(length if at is None else int(at.max()) + 1, dtype=dtype)
+    source = ones(shape, dtype, memory.x)
+    source[...] = np.random.default_rng(1).standard_normal(d_model)
+    x = source.copy() if how.to == "in place" else source
+    to = (
+        {"in place": x, "new": None}.get(how.to)
+        if how.to != "out"
+        else ones(shape, dtype, memory.out)
+    )
+    call: Callable[..., Array] = encoding.add if how.prepared else posenc.add
+    given: dict[str, Any] = {} if at is None else {"positions": at}
+    if how.scale != 1.0:
+        given["scale"] = how.scale
+    scale = table.dtype.type(how.scale)
+
+    def kept() -> Array:
+        rows = table if at is None else table[at]
+        return np.add(x if how.scale == 1.0 else x * scale, rows, out=to)
+
+    error = SIXTEEN.get(dtype, 0.0)
+    rivals = {
+        "np.copyto": Rival(lambda: np.copyto(source if to is None else to, source), math.inf),
+        "x.copy()": Rival(x.copy, math.inf),
+        "kept table": Rival(kept, error),
+    }
+    rounded_once = max(error, 0.0 if how.scale == 1.0 else 1e-4)
+    for name, torch in torch_calls("add", x, table, at, how.scale, to).items():
+        rivals[name] = Rival(torch, rounded_once)
+    return Work(lambda: call(x, **given, out=to), rivals, lambda: np.copyto(x, source))
 
 
-def tables() -> Iterator[Group]:
-    rivals = ["memset", *FORMULAS]
-    of = partial(group, "Tables", "posenc.fill", partial(fill, "posenc.fill"), rivals)
-    for shape in (1, 512), (64, 256), (512, 512), (2048, 1024), (8192, 1024), (32768, 1024):
-        yield of(shape)
+# Token ids.
+
+
+def embed(call: str, shape: Shape, dtype: str, memory: Memory) -> Work:
+    """Token ids of a vocabulary of 32000."""
+    length, d_model = shape[-2:]
+    rng = np.random.default_rng(0)
+    weight = ones((32000, d_model), dtype, memory.x)
+    weight[...] = rng.standard_normal(weight.shape)
+    ids = rng.integers(0, len(weight), shape[:-1])
+    out, scale = ones(shape, dtype, memory.out), weight.dtype.type(SCALE)
+    prepared = posenc.Sinusoidal(d_model, layout="split" if "split" in call else "interleaved")
+    table = prepared.table(length, dtype=dtype)
+    to = None if "new" in call else out
+    embed = posenc.embed if call.startswith("posenc") else prepared.embed
+    rivals = {
+        "np.take": Rival(lambda: np.take(weight, ids, axis=0, out=out, mode="clip"), math.inf),
+        "weight[ids]": Rival(lambda: weight[ids], math.inf),
+        "kept table": Rival(lambda: np.add(weight[ids] * scale, table, out=to)),
+    }
+    for name, torch in torch_calls("embed", ids, weight, table, SCALE, to).items():
+        rivals[name] = Rival(torch, 1e-4)
+    return Work(lambda: embed(ids, weight, scale=SCALE, out=to), rivals)
+
+
+# Rotary.
+
+
+def rotate(how: str, libraries: bool, shape: Shape, dtype: str, memory: Memory) -> Work:
+    """Queries or keys, beside rotations with tables kept from before, of `libraries` too."""
+    layout = how.split()[0]
+    length, dim = shape[-2:]
+    source, out = ones(shape, dtype, memory.x), ones(shape, dtype, memory.out)
+    source[...] = np.random.default_rng(1).standard_normal(dim)
+    x = source.copy() if "in place" in how else source
+    to = x if "in place" in how else None if "new" in how else out
+    rotary = posenc.Rotary(dim, layout=layout)  # type: ignore[arg-type]
+    tables = rotary.tables(length, dtype=dtype)
+    at = np.tile(np.arange(length), (shape[0], 1, 1)) if "positions" in how else None
+    by_torch = torch_calls(f"rotate_{layout}", x, *tables, at, to)
+    rivals = {
+        "np.copyto": Rival(lambda: np.copyto(out, source), math.inf),
+        "x.copy()": Rival(x.copy, math.inf),
+        "NumPy, tables ready": Rival(numpy_rotation(layout, x, *tables, at, to), 1e-6),
+        **{name: Rival(call, 4 * SIXTEEN.get(dtype, 2.5e-7)) for name, call in by_torch.items()},
+    }
+    if libraries:
+        rivals |= library_rotations(layout, x, *tables)
+    where: dict[str, Any] = {} if at is None else {"positions": at}
+    ours = partial(rotary.rotate, x, **where, out=to)
+    return Work(ours, rivals, lambda: np.copyto(x, source))
+
+
+def library_rotations(layout: str, x: Array, cos: Array, sin: Array) -> dict[str, Rival]:
+    paired, half = layout == "interleaved", x.shape[-1] // 2
+    rivals = {}
+    if "onnxruntime" in INSTALLED:
+        columns = np.s_[..., 0::2] if paired else np.s_[..., :half]
+        rivals["onnxruntime"] = Rival(onnx_rotary(x, cos[columns], sin[columns], paired), 1e-5)
+    if "mlx" in INSTALLED:
+        rivals["MLX"] = Rival(mlx_rotary(x, paired), math.inf)  # its angles are float32
+    return rivals
+
+
+def rotary_tables(shape: Shape, dtype: str, memory: Memory) -> Work:
+    length, dim = shape
+    cos, sin = (ones(shape, dtype, memory.out) for _ in range(2))
+    ours = partial(posenc.Rotary(dim).tables, length, out=(cos, sin))
+    return Work(lambda: ours()[0], {"memset": Rival(memset(cos, sin), math.inf)})
+
+
+# All of them.
+
+
+def token_groups() -> Iterator[Group]:
+    def make(token: Token, _: Shape) -> Work:
+        numpy, call, torch, error = token.instead
+        found = {numpy: call, **torch_calls(*torch)}
+        rivals = {name: Rival(each, error) for name, each in found.items()}
+        return Work(token.call, rivals, token.reset)
+
+    for token in tokens():
+        rivals = (token.instead.numpy, *(TORCH if "torch" in INSTALLED else ()))
+        yield Group("One token", token.written, partial(make, token), (), rivals)
+
+
+def table_groups() -> Iterator[Group]:
+    floors = ["memset", "out.fill"]
+    numpys = ["NumPy float32", "NumPy float64", *TORCH]
+    of = partial(group, "Tables", "posenc.fill", partial(fill, "posenc.fill"))
+    for shape in (64, 256), (512, 512), (2048, 1024), (4096, 1024), (32768, 1024):
+        yield of([*floors, *FORMULAS], shape)
+    for shape in (512, 512), (32768, 1024):
+        yield of(floors, shape, memory="all aligned")
+    for shape in (128, 128), (16384, 64), (131072, 8):
+        yield of([*floors, *numpys], shape)
+    yield of(floors, (512, 512), cold=True)
+    for shape in (512, 512), (2048, 1024), (16384, 1024):
+        yield of([*floors, "NumPy float64"], shape, "float64")
+    for dtype in SIXTEEN:
+        yield of(floors, (2048, 1024), dtype)
+    split = "Sinusoidal(d, layout='split').fill"
+    yield group("Tables", split, partial(fill, split), floors, (2048, 1024))
+    new = partial(group, "New tables", "posenc.positional_encoding", new_table)
     for shape in (512, 512), (2048, 1024):
-        yield of(shape, cold=True)
-    for shape in (1, 512), (64, 256), (512, 512), (2048, 1024), (16384, 1024):
-        yield of(shape, "float64")
-    prepared = "Sinusoidal(d).fill"
-    yield group("Tables", prepared, partial(fill, prepared), rivals, (1, 512))
-    numpys = ["NumPy float32", "NumPy float64"]
-    for dtype in "float32", "float64":
-        for shape in (1, 512), (512, 512), (2048, 1024):
-            yield group("New tables", "posenc.positional_encoding", new_table, numpys, shape, dtype)
-    by_two = "posenc.fill, workers=2"
-    yield group("Threads", by_two, partial(fill, by_two), ["one worker"], (32768, 1024))
-
-
-def encodings() -> Iterator[Group]:
-    shape = (8192, 512)
+        for dtype in "float32", "float64":
+            numpys = ["NumPy float32"] if dtype == "float32" else []
+            yield new(["table.copy()", *numpys, "NumPy float64"], shape, dtype)
+    two = "posenc.fill, workers=2"
+    yield group("Threads", two, partial(fill, two), floors, (32768, 1024))
     for how, first in {"fractional": 0.0, "fractional from 1e9": 1e9}.items():
         # Far off, angles in float32 mean nothing.
         rivals = ["NumPy float64"] if first else list(FORMULAS)
-        call = f"Sinusoidal(d).encode {how}"
-        yield group("Encodings", call, partial(encode, first), rivals, shape)
+        name = f"Sinusoidal(d).encode {how}"
+        yield group("Encodings", name, partial(encode, first), rivals, (8192, 512))
 
 
-class Additions(NamedTuple):
-    """One way to add, and the shapes in float32; float64 is timed in two of them."""
-
-    how: str
-    shapes: list[tuple[int, ...]]
-    call: str = "Sinusoidal(d).add"
-    cold: Sequence[tuple[int, ...]] = ()
-    float64: bool = False
+# A quarter of a megabyte to 67, as loaders make them; small and many; one long sequence.
+SIZES: list[Shape] = [(8, 16, 512), (8, 64, 512), (8, 256, 512), (8, 1024, 512), (8, 2048, 1024)]
+SMALL, BATCH, LONG = (32, 64, 256), (8, 2048, 1024), (1, 16384, 1024)
+PLAIN, NEW, IN_PLACE = Addition(), Addition(to="new"), Addition(to="in place")
+SCALED, PACKED = Addition(scale=SCALE), Addition(positions="packed")
+SPLIT = Addition(layout="split")
 
 
-TOKEN_SHAPE, SMALL, BATCH, LONG = (1, 1, 512), (32, 64, 256), (8, 2048, 1024), (1, 32768, 1024)
-ADDITIONS = [
-    Additions(
-        how="",
-        shapes=[TOKEN_SHAPE, (4, 64, 256), SMALL, (8, 512, 512), BATCH, LONG],
-        cold=[TOKEN_SHAPE, SMALL],
-        float64=True,
-    ),
-    Additions(how="", shapes=[TOKEN_SHAPE], call="posenc.add"),
-    Additions(how="new array", shapes=[BATCH]),
-    Additions(how="in place", shapes=[TOKEN_SHAPE, SMALL, BATCH, LONG], float64=True),
-    Additions(how="scaled", shapes=[TOKEN_SHAPE, SMALL, BATCH, LONG]),
-    Additions(how="packed positions", shapes=[SMALL, BATCH, LONG], cold=[SMALL], float64=True),
-    Additions(how="random positions", shapes=[BATCH]),
-]
+def addition_groups() -> Iterator[Group]:
+    def of(call: str, how: Addition, shapes: Iterable[Shape], **where: Any) -> Iterator[Group]:
+        floor = "x.copy()" if how.to == "new" else "np.copyto"
+        rivals = [floor, "kept table", *TORCH]
+        for shape in shapes:
+            yield group("Additions", call, partial(add, how), rivals, shape, **where)
+
+    method = "Sinusoidal(d).add"
+    yield from of("posenc.add", Addition(prepared=False), SIZES[:1])
+    yield from of(method, PLAIN, [*SIZES, SMALL, LONG])
+    yield from of(f"{method} in place", IN_PLACE, [*SIZES, LONG])
+    yield from of(f"{method} scaled", SCALED, [*SIZES, LONG])
+    yield from of(f"{method} packed", PACKED, [*SIZES, SMALL, LONG])
+    yield from of(f"{method} random", Addition(positions="random"), [SMALL, BATCH])
+    yield from of(f"{method} new", NEW, [SIZES[1], BATCH])
+    yield from of(f"{method} packed, new", PACKED._replace(to="new"), [SIZES[1], BATCH])
+    for memory in list(MEMORY)[1:]:
+        yield from of(method, PLAIN, [BATCH, LONG], memory=memory)
+        yield from of(f"{method} scaled", SCALED, [BATCH], memory=memory)
+        yield from of(f"{method} packed", PACKED, [BATCH], memory=memory)
+    split = "Sinusoidal(d, layout='split').add"
+    yield from of(split, SPLIT, [BATCH, LONG])
+    yield from of(f"{split} packed", SPLIT._replace(positions="packed"), [BATCH])
+    yield from of(f"{method} packed", PACKED, [(8, 2048, 1022)])
+    yield from of(method, PLAIN, [BATCH, LONG], dtype="float64")
+    yield from of(f"{method} packed", PACKED, [BATCH], dtype="float64")
+    yield from of(method, PLAIN, [SMALL], cold=True)
+    yield from of(f"{method} packed", PACKED, [SMALL], cold=True)
 
 
-def additions() -> Iterator[Group]:
-    rivals = ["np.copyto", "kept table", *(["torch"] if "torch" in INSTALLED else [])]
-    for line in ADDITIONS:
-        name = f"{line.call} {line.how}".strip()
-        of = partial(group, "Additions", name, partial(add, line.call, line.how), rivals)
-        for shape in line.shapes:
-            yield of(shape)
-        for shape in line.cold:
-            yield of(shape, cold=True)
-        if line.float64:
-            yield of(SMALL, "float64")
-            yield of(BATCH, "float64")
+def embedding_groups() -> Iterator[Group]:
+    method, shape = "Sinusoidal(d).embed", (16, 1024, 512)
+    rivals = ["np.take", "kept table", *TORCH]
+
+    def of(
+        call: str, *shapes: Shape, rivals: list[str] = rivals, memory: str = ""
+    ) -> Iterator[Group]:
+        for shape in shapes:
+            make = partial(embed, call)
+            yield group("Token ids", call, make, rivals, shape, memory=memory)
+
+    yield from of("posenc.embed", (8, 16, 512))
+    yield from of(method, (8, 16, 512), (8, 256, 512), shape)
+    for memory in list(MEMORY)[1:]:
+        yield from of(method, shape, memory=memory)
+    yield from of(f"{method} new", shape, rivals=["weight[ids]", "kept table", *TORCH])
+    yield from of("Sinusoidal(d, layout='split').embed", shape)
 
 
-def pipelines() -> Iterator[Group]:
-    shape = (16, 1024, 512)
-    yield group("Token ids", "Sinusoidal(d).embed", embed, ["np.take", "kept table"], shape)
-    for dtype in "float16", "bfloat16":
-        yield group("16 bits", "Sinusoidal(d).add", add_16_bits, ["np.copyto"], shape, dtype)
+def sixteen_bit_groups() -> Iterator[Group]:
+    """In shapes that are timed in float32 too."""
+    rivals = ["np.copyto", *TORCH]
+    for dtype in SIXTEEN:
+        of = partial(group, "16 bits", dtype=dtype)
+        for shape in SIZES[1], SIZES[3], LONG:
+            yield of("Sinusoidal(d).add", partial(add, PLAIN), [*rivals, "kept table"], shape)
+        yield of("Sinusoidal(d).add packed", partial(add, PACKED), rivals, BATCH)
+        yield of("Rotary(d).rotate half", partial(rotate, "half", False), rivals, (4, 16, 8192, 64))
 
 
-def rotations() -> Iterator[Group]:
-    names = {"onnxruntime": "onnxruntime", "mlx": "MLX"}
-    rivals = ["np.copyto", "NumPy, tables ready", *(names[n] for n in names if n in INSTALLED)]
+def rotary_groups() -> Iterator[Group]:
+    numpys = ["NumPy, tables ready", *TORCH]
+    libraries = [name for name in ("onnxruntime", "MLX") if name.lower() in INSTALLED]
+
+    def of(how: str, shape: Shape, rivals: list[str], memory: str = "") -> Group:
+        call, make = (
+            f"Rotary(d).rotate {how}",
+            partial(rotate, how, not {*libraries}.isdisjoint(rivals)),
+        )
+        return group("Rotary", call, make, rivals, shape, memory=memory)
+
+    shape, large = (4, 16, 1024, 64), (4, 16, 8192, 64)
     for layout in "half", "interleaved":
-        for shape in (1, 32, 1, 128), (4, 16, 1024, 64):
-            call = f"Rotary(d).rotate {layout}"
-            yield group("Rotary", call, partial(rotate, layout), rivals, shape)
+        yield of(layout, (1, 16, 64, 64), ["np.copyto", *numpys, *libraries])
+        yield of(layout, shape, ["np.copyto", *numpys, *libraries])
+        yield of(layout, large, ["np.copyto", "torch.compile"])
+        yield of(layout, large, ["np.copyto"], "all aligned")
+        yield of(f"{layout} positions", shape, ["np.copyto", *numpys])
+        yield of(f"{layout} in place", shape, ["np.copyto", *numpys])
+        yield of(f"{layout} new", shape, ["x.copy()", *numpys])
     yield group("Rotary", "Rotary(d).tables", rotary_tables, ["memset"], (16384, 128))
 
 
-GROUPS = [*tables(), *encodings(), *additions(), *pipelines(), *rotations()]
+GROUPS = [
+    *token_groups(),
+    *table_groups(),
+    *addition_groups(),
+    *embedding_groups(),
+    *sixteen_bit_groups(),
+    *rotary_groups(),
+]

@@ -1,11 +1,11 @@
-"""The tables of README.md and bench/README.md and the picture, from pytest-benchmark's JSON.
+"""The tables of README.md and bench/README.md, and the pictures, from the results of run.py.
 
-A ratio is a rival's median time divided by posenc's in the same pass, and of that the median over
-the passes: above 1 posenc is faster, below it loses. run.py measures and writes all of this;
-`python bench/report.py` writes it again from the passes that run.py has left in build/bench.
+`python bench/report.py` reads every file in bench/results, one for each processor that run.py was
+run on, and gives each of their instruction sets a column. A ratio is a rival's median time divided
+by posenc's in the same pass, and of that the median over the passes: above 1 posenc is faster,
+below it loses.
 """
 
-import importlib.metadata
 import json
 import math
 import re
@@ -15,24 +15,45 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
+import pictures
 from marks import replaced
-from rivals import INSTALLED
-
-mpl.use("agg")
-import matplotlib.pyplot as plt
-from matplotlib.ticker import EngFormatter
-
-import posenc
 
 ROOT = Path(__file__).parents[1]
-PASSES = ROOT / "build" / "bench"
-NUMPY = "posenc numpy"
+RESULTS = ROOT / "bench" / "results"
 TIMES = "\N{MULTIPLICATION SIGN}"
-FLOORS = ("memset", "np.copyto", "np.take")  # no rivals: they do less
+# No rivals: they do less. Where they take less time, that is no loss.
+FLOORS = ("memset", "out.fill", "np.copyto", "x.copy()", "table.copy()", "np.take", "weight[ids]")
+NAMES = {"numpy": "NumPy", "baseline": "baseline", "avx2": "AVX2", "avx512": "AVX-512"}
+COLUMNS = ("avx512", "avx2")  # those that are there; elsewhere the baseline
+PROCESSES = "In a fresh process"  # the section whose figures are no ratios
 
 Rows = dict[str, list[float]]  # the figures of all passes, by row
 Groups = dict[str, Rows]
+
+
+class Column(NamedTuple):
+    """The results of one instruction set of one processor."""
+
+    result: dict[str, Any]
+    backend: str
+
+    @property
+    def head(self) -> str:
+        """Every table names its processors, and the commits that were measured."""
+        return "<br>".join([NAMES[self.backend], self.result["processor"], self.result["commit"]])
+
+    @property
+    def ours(self) -> str:
+        return f"posenc {self.backend}"
+
+    def rows(self, section: str, group: str) -> Rows:
+        found: Rows = self.result["calls"].get(section, {}).get(group, {})
+        return found
+
+    def rows_of(self, group: str) -> Rows:
+        """Of the one section that has this group."""
+        of_all: dict[str, Groups] = self.result["calls"]
+        return next((groups[group] for groups in of_all.values() if group in groups), {})
 
 
 class Line(NamedTuple):
@@ -50,176 +71,223 @@ SELECTION = [
         {"NumPy float64": "NumPy formula in float64", "NumPy float32": "in float32"},
     ),
     Line(
-        "add to a batch (8, 2048, 1024), `out=`",
+        "add to a batch (8, 2048, 1024)",
         "Sinusoidal(d).add (8, 2048, 1024) float32",
-        {"kept table": "`np.add` of a kept table"},
+        {"kept table": "`np.add` of a kept table", "torch.compile": "`torch.compile`"},
+    ),
+    Line(
+        "the same, scaled",
+        "Sinusoidal(d).add scaled (8, 2048, 1024) float32",
+        {"kept table": "`np.add(x * scale, table)`", "torch.compile": "`torch.compile`"},
     ),
     Line(
         "the same, packed positions",
-        "Sinusoidal(d).add packed positions (8, 2048, 1024) float32",
-        {"kept table": "`np.add(x, table[positions])`"},
+        "Sinusoidal(d).add packed (8, 2048, 1024) float32",
+        {"kept table": "`np.add(x, table[positions])`", "torch.compile": "`torch.compile`"},
     ),
     Line(
         "the same, in place",
         "Sinusoidal(d).add in place (8, 2048, 1024) float32",
-        {"kept table": "`np.add` of a kept table", "torch": "torch's `add_`"},
+        {"kept table": "`np.add` of a kept table", "torch": "torch's `add`"},
+    ),
+    Line(
+        "a small batch (8, 64, 512)",
+        "Sinusoidal(d).add (8, 64, 512) float32",
+        {"kept table": "`np.add` of a kept table", "torch": "torch's `add`"},
+    ),
+    Line(
+        "embed token ids (16, 1024, 512)",
+        "Sinusoidal(d).embed (16, 1024, 512) float32",
+        {"kept table": "`np.add(weight[ids] * scale, table)`", "torch.compile": "`torch.compile`"},
+    ),
+    Line(
+        "rotate (4, 16, 1024, 64)",
+        "Rotary(d).rotate half (4, 16, 1024, 64) float32",
+        {"NumPy, tables ready": "NumPy with kept tables", "torch.compile": "`torch.compile`"},
     ),
     Line(
         "one token, `Sinusoidal(512).add`",
-        "Sinusoidal(d).add (1, 1, 512) float32",
-        {"kept table": "`np.add` of a kept row"},
+        "Sinusoidal(d).add(x, start, out=out)",
+        {"np.add(x, row, out=out)": "`np.add` of a kept row", "torch": "torch's `add`"},
+    ),
+    Line(
+        "one token, `posenc.add`",
+        "posenc.add(x, start, out=out)",
+        {"np.add(x, row, out=out)": "`np.add` of a kept row", "torch": "torch's `add`"},
+    ),
+    Line(
+        "one token, rotated",
+        "Rotary(128, 'half').rotate(x, start, out=out)",
+        {"a * cos - b * sin, b * cos + a * sin": "NumPy with kept rows", "torch": "torch"},
     ),
 ]
 
-# The lines of the picture, by the call that it is about.
-CURVES = {
-    "posenc.fill": {
-        "NumPy float64": "NumPy formula, float64",
-        "torch": "torch formula",
-        "NumPy float32": "NumPy formula, float32",
-        "memset": "writing a constant",
-    },
-    "Sinusoidal(d).add": {"kept table": "np.add of a kept table", "np.copyto": "copying x"},
-}
-
-# The best last.
-BACKENDS = {"numpy": "NumPy", "baseline": "baseline (SSE2)", "avx2": "AVX2", "avx512": "AVX-512"}
-# What each backend is held against.
-MEASURES = {
-    "posenc.fill (512, 512) float32": "memset",
-    "posenc.fill (2048, 1024) float32": "memset",
-    "posenc.fill (32768, 1024) float32": "memset",
-    "posenc.fill (2048, 1024) float64": "memset",
-    "Sinusoidal(d).add (1, 1, 512) float32": "kept table",
+# What each backend is held against, the baseline and NumPy's too.
+EVERY_BACKEND = {
+    "posenc.fill (64, 256) float32": "NumPy float32",
+    "posenc.fill (512, 512) float32": "out.fill",
+    "posenc.fill (2048, 1024) float32": "out.fill",
+    "posenc.fill (32768, 1024) float32": "out.fill",
+    "posenc.fill (2048, 1024) float64": "NumPy float64",
+    "Sinusoidal(d).encode fractional (8192, 512) float32": "NumPy float32",
+    "Sinusoidal(d).fill(out, start)": "np.copyto(out, row)",
+    "Sinusoidal(d).add(x, start, out=out)": "np.add(x, row, out=out)",
+    "Sinusoidal(d).add(x, positions=positions, out=out)": "np.add(x, table[positions], out=out)",
+    "Rotary(128, 'half').rotate(x, start, out=out)": "a * cos - b * sin, b * cos + a * sin",
     "Sinusoidal(d).add (32, 64, 256) float32": "kept table",
     "Sinusoidal(d).add (8, 2048, 1024) float32": "np.copyto",
-    "Sinusoidal(d).add (1, 32768, 1024) float32": "kept table",
+    "Sinusoidal(d).add (1, 16384, 1024) float32": "np.copyto",
     "Sinusoidal(d).add in place (8, 2048, 1024) float32": "kept table",
     "Sinusoidal(d).add scaled (8, 2048, 1024) float32": "np.copyto",
-    "Sinusoidal(d).add packed positions (8, 2048, 1024) float32": "np.copyto",
-    "Sinusoidal(d).add random positions (8, 2048, 1024) float32": "np.copyto",
+    "Sinusoidal(d).add packed (8, 2048, 1024) float32": "np.copyto",
+    "Sinusoidal(d).add random (8, 2048, 1024) float32": "np.copyto",
     "Sinusoidal(d).embed (16, 1024, 512) float32": "np.take",
-    "Sinusoidal(d).add (16, 1024, 512) float16": "np.copyto",
-    "Sinusoidal(d).add (16, 1024, 512) bfloat16": "np.copyto",
-    "Sinusoidal(d).encode fractional (8192, 512) float32": "NumPy float32",
-    "posenc.positional_encoding (2048, 1024) float64": "NumPy float64",
+    "Sinusoidal(d).add (8, 1024, 512) float16": "np.copyto",
+    "Sinusoidal(d).add (8, 1024, 512) bfloat16": "np.copyto",
+    "Rotary(d).rotate half (4, 16, 1024, 64) float32": "np.copyto",
 }
 
 
-def write(passes: list[Path], folder: Path) -> None:
-    """Write the two pages and the picture into `folder`, laid out as the repository is."""
-    reports = [json.loads(path.read_text(encoding="utf-8")) for path in passes]
-    sections = collect(reports)
-    groups = {name: rows for section in sections.values() for name, rows in section.items()}
-    present = [b for b in BACKENDS if f"posenc {b}" in groups[SELECTION[0].group]]
-    best = present[-1]
-    ours = f"posenc {best}"
-    where = f"Measured with posenc {posenc.__version__} ({best}), {versions(reports[0])}."
+def write(files: Iterable[Path], folder: Path) -> None:
+    """Write the two pages and the pictures into `folder`, laid out as the repository is."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    every = [Column(result, backend) for result in results for backend in backends(result)]
+    columns = [c for c in every if c.backend in COLUMNS]
+    columns = columns or [c for c in every if c.backend == "baseline"]
     (folder / "bench").mkdir(parents=True, exist_ok=True)
-    put(folder, "README.md", [selection(groups, ours), floors(groups, ours), where])
-    blocks = [where]
-    for section, of_section in sections.items():
-        timed = section != "In a fresh process"
-        blocks += [f"### {section}", (table if timed else figures)(of_section, ours)]
-    blocks += ["### Every backend", backends(groups, present)]
+    put(folder, "README.md", [selection(columns), floors(columns), measured(results)])
+    blocks = [measured(results)]
+    for section in dict.fromkeys(name for result in results for name in result["calls"]):
+        build = figures if section == PROCESSES else table
+        blocks += [f"### {section}", build(columns, section)]
+    blocks += ["### Every backend", every_backend(every)]
     put(folder, "bench/README.md", blocks)
-    plot(groups, ours, folder / "bench" / "speed.png")
+    best = columns[0].head.replace("<br>", ", ")
+    pictures.speed(speeds(columns[0]), best, folder / "bench" / "speed.png")
+    sweeps = [(c.head.replace("<br>", "\n"), c.result["sweeps"][c.backend]) for c in columns]
+    pictures.offsets(sweeps, folder / "bench" / "offsets.png")
+    pictures.sizes(sweeps, folder / "bench" / "sizes.png")
 
 
-def collect(reports: list[dict[str, Any]]) -> dict[str, Groups]:
-    sections: dict[str, Groups] = {}
-    for report in reports:
-        for benchmark in report["benchmarks"]:
-            extra = benchmark["extra_info"]
-            rows = sections.setdefault(extra["section"], {}).setdefault(benchmark["group"], {})
-            figure = extra.get("figure", benchmark["stats"]["median"])
-            rows.setdefault(benchmark["name"], []).append(figure)
-    return sections
+def backends(result: dict[str, Any]) -> list[str]:
+    rows = {row for groups in result["calls"].values() for rows in groups.values() for row in rows}
+    return [backend for backend in reversed(NAMES) if f"posenc {backend}" in rows]
+
+
+def measured(results: list[dict[str, Any]]) -> str:
+    """What the figures were measured with."""
+    lines = [f"{r['processor']}: commit {r['commit']}, {r['versions']}." for r in results]
+    return "Measured on\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def ratio(rows: Rows, rival: str, ours: str) -> float:
     return median(t / o for t, o in zip(rows[rival], rows[ours], strict=True))
 
 
-def selection(groups: Groups, ours: str) -> str:
+def selection(columns: list[Column]) -> str:
     lines = []
-    for work, name, instead in SELECTION:
-        rows = groups[name]
-        present = [rival for rival in instead if rival in rows]
-        names = " / ".join(instead[rival] for rival in present)
-        faster = " / ".join(cell(rows, rival, ours) + TIMES for rival in present)
-        lines.append([work, duration(median(rows[ours])), names, faster])
-    return markdown(["float32, one thread", "posenc", "instead", "faster"], lines)
+    for work, group, instead in SELECTION:
+        there = [name for name in instead if any(name in c.rows_of(group) for c in columns)]
+        cells = []
+        for column in columns:
+            rows = column.rows_of(group)
+            faster = " / ".join(cell(rows, name, column.ours) + TIMES for name in there)
+            cells += [duration(median(rows[column.ours])), faster] if rows else ["", ""]
+        lines.append([work, " / ".join(instead[name] for name in there), *cells])
+    heads = [head for c in columns for head in (c.head, "faster")]
+    return markdown(["float32, one thread", "instead", *heads], lines)
 
 
-def floors(groups: Groups, ours: str) -> str:
+def floors(columns: list[Column]) -> str:
     """How near posenc is to the speed of memory, which the table does not show."""
-    large = [name for name, size in sizes(groups, "posenc.fill").items() if size >= 1e6]
-    ratios = [ratio(groups[name], "memset", ours) for name in large]
+    large = [name for name, size in sizes("posenc.fill", columns[0]).items() if size >= 1e6]
+    ratios = [ratio(c.rows_of(name), "memset", c.ours) for c in columns for name in large]
     return (
-        f"Filling a table of 1 MB or more with a constant takes {min(ratios):.1f} to "
-        f"{max(ratios):.1f} times as long."
+        f"`memset` on a table of 1 MB or more takes {min(ratios):.2g} to {max(ratios):.2g} times "
+        "as long as filling it."
     )
 
 
-def sizes(groups: Groups, call: str) -> dict[str, int]:
-    """Bytes of output of the groups that time this call in float32, in warm memory."""
-    names = {name: re.fullmatch(rf"{re.escape(call)} \((.*)\) float32", name) for name in groups}
+def sizes(call: str, column: Column) -> dict[str, int]:
+    """Bytes of output of the tables and batches of usual widths that this call is timed on.
+
+    They are in float32, warm, and where NumPy puts them.
+    """
+    found = {}
+    for name in (name for groups in column.result["calls"].values() for name in groups):
+        if match := re.fullmatch(rf"{re.escape(call)} \(([\d, ]+)\) float32", name):
+            shape = [int(length) for length in match[1].split(",")]
+            if shape[0] > 1 and shape[-1] in (256, 512, 1024):
+                found[name] = 4 * math.prod(shape)
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def speeds(column: Column) -> pictures.Curves:
+    """Ratios by call, rival and bytes."""
     return {
-        name: 4 * math.prod(map(int, match[1].split(","))) for name, match in names.items() if match
+        call: {
+            rival: {
+                size: ratio(column.rows_of(name), rival, column.ours)
+                for name, size in sizes(call, column).items()
+                if rival in column.rows_of(name)
+            }
+            for rival in rivals
+        }
+        for call, rivals in pictures.CURVES.items()
     }
 
 
-def table(groups: Groups, ours: str) -> str:
-    columns = rivals(groups)
+def table(columns: list[Column], section: str) -> str:
+    """A line for the time of each call, and one below it for each rival."""
     lines = []
-    for name, rows in groups.items():
-        cells = [cell(rows, rival, ours) if rival in rows else "" for rival in columns]
-        lines.append([name, duration(median(rows[ours])), *cells])
-    return markdown(["work", "posenc", *map(heading, columns)], lines)
+    for group in dict.fromkeys(g for c in columns for g in c.result["calls"].get(section, {})):
+        of_group = [(column.rows(section, group), column.ours) for column in columns]
+        times = [duration(median(rows[ours])) if rows else "" for rows, ours in of_group]
+        lines.append([group, "", *times])
+        rivals = dict.fromkeys(row for rows, _ in of_group for row in rows if "posenc" not in row)
+        for rival in rivals:
+            cells = [cell(rows, rival, ours) for rows, ours in of_group]
+            lines.append(["", rival, *cells])
+    return markdown(["work", "beside", *(column.head for column in columns)], lines)
 
 
-def figures(groups: Groups, ours: str) -> str:
-    """Not ratios, as some are 0."""
-    columns = rivals(groups)
+def figures(columns: list[Column], section: str) -> str:
+    """Not ratios, as some are 0. Of the best instruction set of each processor."""
     lines = []
-    for name, rows in groups.items():
-        show = megabytes if name.startswith("memory") else duration
-        cells = [show(median(rows[row])) if row in rows else "" for row in (ours, *columns)]
-        lines.append([name, *cells])
-    return markdown(["", "posenc", *map(heading, columns)], lines)
+    first = {c.result["processor"]: c for c in reversed(columns)}.values()
+    for group in dict.fromkeys(g for c in first for g in c.result["calls"].get(section, {})):
+        show = megabytes if group.startswith("memory") else duration
+        of_group = [column.rows(section, group) for column in first]
+        for row in dict.fromkeys(row for rows in of_group for row in rows):
+            name = row if not row.startswith("posenc") else f"posenc, {NAMES[row.split()[1]]}"
+            cells = [show(median(rows[row])) if row in rows else "" for rows in of_group]
+            lines.append([group if row == next(iter(of_group[0])) else "", name, *cells])
+    heads = [c.head.split("<br>", 1)[1] for c in first]
+    return markdown(["work", "beside", *heads], lines)
 
 
-def backends(groups: Groups, present: list[str]) -> str:
+def every_backend(columns: list[Column]) -> str:
     lines = []
-    for name, rival in MEASURES.items():
-        cells = [cell(groups[name], rival, f"posenc {backend}") for backend in present]
-        lines.append([name, rival, *cells])
-    return markdown(["work", "beside", *(BACKENDS[backend] for backend in present)], lines)
-
-
-def rivals(groups: Groups) -> list[str]:
-    """The rows but posenc's, in their order; the NumPy backend last."""
-    names = dict.fromkeys(name for rows in groups.values() for name in rows)
-    return [*(name for name in names if not name.startswith("posenc ")), NUMPY]
-
-
-def heading(row: str) -> str:
-    return "posenc, NumPy backend" if row == NUMPY else row
+    for group, rival in EVERY_BACKEND.items():
+        cells = [cell(c.rows_of(group), rival, c.ours) for c in reversed(columns)]
+        lines.append([group, rival, *cells])
+    return markdown(["work", "beside", *(c.head for c in reversed(columns))], lines)
 
 
 def markdown(head: list[str], lines: Iterable[list[str]]) -> str:
-    words = ("", "work", "beside", "instead", "float32, one thread")
+    words = ("work", "beside", "instead", "float32, one thread")
     bar = [":--" if name in words else "--:" for name in head]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, bar, *lines))
 
 
 def cell(rows: Rows, rival: str, ours: str) -> str:
     """A ratio, bold where a rival wins."""
+    if rival not in rows or ours not in rows:
+        return ""
     found = ratio(rows, rival, ours)
-    if found >= 1:
-        return f"{found:.3g}"
-    return f"{found:.2f}" if rival in FLOORS else f"**{found:.2f}**"
+    if found > 0.995:
+        return f"{max(found, 1.0):.3g}"
+    return f"{found:.2g}" if rival in FLOORS else f"**{found:.2g}**"
 
 
 def duration(seconds: float) -> str:
@@ -233,56 +301,10 @@ def megabytes(size: float) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def versions(report: dict[str, Any]) -> str:
-    """What the figures were measured with."""
-    machine = report["machine_info"]
-    packages = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in ("numpy", *INSTALLED))
-    commit = str(report["commit_info"]["id"])[:7]
-    return (
-        f"commit {commit}, {packages}, Python {machine['python_version']}, "
-        f"{machine['cpu']['brand_raw']}"
-    )
-
-
 def put(folder: Path, page: str, blocks: list[str]) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     (folder / page).write_text(replaced(text, "benchmark", "\n\n".join(blocks)), encoding="utf-8")
 
 
-def plot(groups: Groups, ours: str, path: Path) -> None:
-    """How many times as long the alternatives take, over the size of the output."""
-    figure, panels = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
-    for axes, (call, curves) in zip(panels, CURVES.items(), strict=True):
-        for row, label in curves.items():
-            line = {
-                size: ratio(groups[name], row, ours)
-                for name, size in sizes(groups, call).items()
-                if row in groups[name]
-            }
-            if line:
-                drawn = axes.loglog(line.keys(), line.values(), "o-", linewidth=2)[0]
-                at = (max(line), line[max(line)])
-                offset = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
-                axes.annotate(label, at, color=drawn.get_color(), fontsize=13, **offset)
-        low, high = axes.get_ylim()
-        axes.axhspan(low, 1, color="black", alpha=0.06)
-        axes.text(0.02, 0.95, "posenc is faster", transform=axes.transAxes, fontsize=13)
-        axes.text(0.98, 0.03, "slower", transform=axes.transAxes, fontsize=13, ha="right")
-        ticks = [step * ten for ten in (0.1, 1, 10, 100) for step in (1, 2, 5)]
-        labels = ["posenc" if tick == 1 else f"{tick:g}{TIMES}" for tick in ticks]
-        axes.set_yticks(ticks, labels)
-        axes.set_yticks([], minor=True)
-        axes.set_ylim(low, high)
-        axes.set_title(f"{call}, float32", fontsize=14)
-        axes.set_xlabel("size of the output", fontsize=13)
-        axes.xaxis.set_major_formatter(EngFormatter("B", sep=" "))
-        axes.tick_params(labelsize=11)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("time of the alternative / posenc's", fontsize=13)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-
-
 if __name__ == "__main__":
-    write(sorted(PASSES.glob("pass-*.json")) or sys.exit(f"no passes in {PASSES}"), ROOT)
+    write(sorted(RESULTS.glob("*.json")) or sys.exit(f"no results in {RESULTS}"), ROOT)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from common import Array
 
-Array = npt.NDArray[Any]
 Call = Callable[[], Any]
 
 
@@ -51,28 +50,16 @@ def numpy_float32(out: Array, positions: Array) -> Call:
     return call
 
 
-def torch_tutorial(out: Array, positions: Array) -> Call:
-    """pytorch.org's "Language Modeling with nn.Transformer" tutorial."""
-    torch = single_threaded_torch()
-    d_model = out.shape[1]
-    table = torch.from_numpy(out)
-    given = torch.from_numpy(positions.astype(np.float32))
-
-    def call() -> Array:
-        position = given.unsqueeze(1)
-        step = -np.log(10000.0) / d_model
-        div_term = torch.exp(torch.arange(0, d_model, 2) * step)
-        table[:, 0::2] = torch.sin(position * div_term)
-        table[:, 1::2] = torch.cos(position * div_term)
-        return out
-
-    return call
+def torch_calls(name: str, *arguments: Any) -> dict[str, Call]:
+    """A function of torch_rivals.py, as it stands and compiled: none where torch is missing."""
+    if "torch" not in INSTALLED:
+        return {}
+    calls: dict[str, Call] = importlib.import_module("torch_rivals").calls(name, *arguments)
+    return calls
 
 
-def single_threaded_torch() -> Any:
-    torch = importlib.import_module("torch")
-    torch.set_num_threads(1)
-    return torch
+def torch_formula(row: str) -> Callable[[Array, Array], Call]:
+    return lambda out, positions: torch_calls("formula", positions.astype(np.float32), out)[row]
 
 
 def numba_loop(out: Array, positions: Array) -> Call:
@@ -155,18 +142,20 @@ def angles_in_float32(largest: float) -> float:
     return 1e-7 + 5e-7 * largest
 
 
+TORCH = ("torch", "torch.compile")
 OPTIONAL = ("torch", "numba", "jax", "onnxruntime", "mlx")
 INSTALLED = [name for name in OPTIONAL if importlib.util.find_spec(name)]
 
 _ALL = {
     "NumPy float32": Formula(numpy_float32, angles_in_float32, ("float32",)),
     "NumPy float64": Formula(numpy_float64, angles_in_float64, ("float32", "float64")),
-    "torch": Formula(torch_tutorial, angles_in_float32, ("float32",)),
+    "torch": Formula(torch_formula("torch"), angles_in_float32, ("float32",)),
+    "torch.compile": Formula(torch_formula("torch.compile"), angles_in_float32, ("float32",)),
     "numba": Formula(numba_loop, angles_in_float64, ("float32", "float64")),
     "JAX": Formula(jax_numpy, angles_in_float32, ("float32",)),
 }
 FORMULAS = {
     name: formula
     for name, formula in _ALL.items()
-    if name.startswith("NumPy") or name.lower() in INSTALLED
+    if name.startswith("NumPy") or name.lower().removesuffix(".compile") in INSTALLED
 }
