@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import report
-from common import BACKENDS, COLUMNS, flush, running_on
+from common import BACKENDS, COLUMNS, QUICK, VERIFY, flush, running_on
 from groups import GROUPS, Group, Shape, Work
 
 
@@ -25,10 +25,8 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("group", "row"), ROWS)
-def bench_call(benchmark: Any, request: pytest.FixtureRequest, group: Group, row: str) -> None:
-    quick = request.config.getoption("--quick")
-    shape = shortened(group.shape) if quick else group.shape
-    work = made(group, shape, verify=not request.config.getoption("--unverified"))
+def bench_call(benchmark: Any, group: Group, row: str) -> None:
+    work = made(group)
     benchmark.group = group.name
     benchmark.name = row
     benchmark.extra_info["section"] = group.section
@@ -36,7 +34,7 @@ def bench_call(benchmark: Any, request: pytest.FixtureRequest, group: Group, row
     with running_on(row.removeprefix("posenc ") if call is work.ours else BACKENDS[0]):
         call()  # compiles what there is to compile
         if group.cold:
-            benchmark.pedantic(call, setup=flush, rounds=1 if quick else 9)
+            benchmark.pedantic(call, setup=flush, rounds=1 if QUICK else 9)
         else:
             benchmark(call)
 
@@ -47,10 +45,10 @@ def shortened(shape: Shape) -> Shape:
 
 
 @functools.lru_cache(maxsize=1)
-def made(group: Group, shape: Shape, verify: bool) -> Work:
+def made(group: Group) -> Work:
     """The work of a group, kept for its rows, which follow one another."""
-    work = group.make(shape)
-    if verify:
+    work = group.make(shortened(group.shape) if QUICK else group.shape)
+    if VERIFY:
         check(work, group.rivals)
     return work
 

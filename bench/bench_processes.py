@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from common import COLUMNS
+from common import COLUMNS, QUICK
 
 SECONDS = """
 import time
@@ -75,7 +75,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("group", "row"), ROWS)
-def bench_process(benchmark: Any, request: pytest.FixtureRequest, group: Group, row: str) -> None:
+def bench_process(benchmark: Any, group: Group, row: str) -> None:
     if group.script is BYTES and sys.platform != "linux":
         pytest.skip("the peak is read from /proc")
     call = group.rival.format(FORMULAS[row]) if row in FORMULAS else group.posenc
@@ -95,7 +95,7 @@ def bench_process(benchmark: Any, request: pytest.FixtureRequest, group: Group, 
 
     benchmark.group = group.name
     benchmark.name = row
-    once = group.script is BYTES or request.config.getoption("--quick")
-    benchmark.pedantic(process, rounds=1 if once else 5)
+    once = QUICK or group.script is BYTES
+    benchmark.pedantic(process, rounds=1 if once else 9)
     benchmark.extra_info["section"] = "In a fresh process"
     benchmark.extra_info["figure"] = statistics.median(figures)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,10 @@ Array = npt.NDArray[Any]
 # The best first. The instruction sets that tables have columns for; the others are shown once.
 BACKENDS = _backend.available()
 COLUMNS = [b for b in BACKENDS if b not in ("baseline", "numpy")] or BACKENDS[:1]
+# What run.py asks of the processes that it starts: "quick" is a trial on short arrays, "again" times
+# alone, whose results an earlier process has verified.
+ASKED = os.environ.get("POSENC_BENCH", "")
+QUICK, VERIFY = ASKED == "quick", ASKED != "again"
 # Where posenc's own large results begin, modulo 4096. NumPy's begin at 16.
 ALIGNED = 64
 

@@ -299,8 +299,9 @@ def table_groups() -> Iterator[Group]:
     floors = ["memset", "out.fill"]
     numpys = ["NumPy float32", "NumPy float64", *TORCH]
     of = partial(group, "Tables", "posenc.fill", partial(fill, "posenc.fill"))
-    for shape in (64, 256), (512, 512), (2048, 1024), (4096, 1024), (32768, 1024):
+    for shape in (64, 256), (512, 512), (2048, 1024), (4096, 1024):
         yield of([*floors, *FORMULAS], shape)
+    yield of([*floors, *numpys], (32768, 1024))
     for shape in (512, 512), (32768, 1024):
         yield of(floors, shape, memory="all aligned")
     for shape in (128, 128), (16384, 64), (131072, 8):
@@ -329,6 +330,7 @@ def table_groups() -> Iterator[Group]:
 # A quarter of a megabyte to 67, as loaders make them; small and many; one long sequence.
 SIZES: list[Shape] = [(8, 16, 512), (8, 64, 512), (8, 256, 512), (8, 1024, 512), (8, 2048, 1024)]
 SMALL, BATCH, LONG = (32, 64, 256), (8, 2048, 1024), (1, 16384, 1024)
+HEADS, MORE_HEADS = (4, 16, 1024, 64), (4, 16, 4096, 64)  # queries or keys
 PLAIN, NEW, IN_PLACE = Addition(), Addition(to="new"), Addition(to="in place")
 SCALED, PACKED = Addition(scale=SCALE), Addition(positions="packed")
 SPLIT = Addition(layout="split")
@@ -391,7 +393,8 @@ def sixteen_bit_groups() -> Iterator[Group]:
         for shape in SIZES[1], SIZES[3], LONG:
             yield of("Sinusoidal(d).add", partial(add, PLAIN), [*rivals, "kept table"], shape)
         yield of("Sinusoidal(d).add packed", partial(add, PACKED), rivals, BATCH)
-        yield of("Rotary(d).rotate half", partial(rotate, "half", False), rivals, (4, 16, 8192, 64))
+        rotation = partial(rotate, "half", False)
+        yield of("Rotary(d).rotate half", rotation, ["np.copyto", "torch.compile"], MORE_HEADS)
 
 
 def rotary_groups() -> Iterator[Group]:
@@ -405,15 +408,15 @@ def rotary_groups() -> Iterator[Group]:
         )
         return group("Rotary", call, make, rivals, shape, memory=memory)
 
-    shape, large = (4, 16, 1024, 64), (4, 16, 8192, 64)
     for layout in "half", "interleaved":
-        yield of(layout, (1, 16, 64, 64), ["np.copyto", *numpys, *libraries])
-        yield of(layout, shape, ["np.copyto", *numpys, *libraries])
-        yield of(layout, large, ["np.copyto", "torch.compile"])
-        yield of(layout, large, ["np.copyto"], "all aligned")
-        yield of(f"{layout} positions", shape, ["np.copyto", *numpys])
-        yield of(f"{layout} in place", shape, ["np.copyto", *numpys])
-        yield of(f"{layout} new", shape, ["x.copy()", *numpys])
+        for shape in (1, 16, 64, 64), HEADS:
+            yield of(layout, shape, ["np.copyto", *numpys, *libraries])
+        yield of(layout, MORE_HEADS, ["np.copyto", "torch.compile"])
+    for memory in list(MEMORY)[1:]:
+        yield of("half", MORE_HEADS, ["np.copyto"], memory)
+    for how in "half positions", "half in place":
+        yield of(how, HEADS, ["np.copyto", *numpys])
+    yield of("half new", HEADS, ["x.copy()", *numpys])
     yield group("Rotary", "Rotary(d).tables", rotary_tables, ["memset"], (16384, 128))
 
 

@@ -4,7 +4,7 @@
     python bench/run.py --quick    # whether it works: short arrays, everything into build/bench
 
 Each pass is a process of its own, so that neither the machine's drift nor where a process happens
-to lie in memory decides a ratio.
+to lie in memory decides a ratio. Results are verified in the first.
 """
 
 import argparse
@@ -22,18 +22,19 @@ from rivals import INSTALLED
 import posenc
 
 BUILD = report.ROOT / "build" / "bench"
+ONCE = "--ignore=bench/bench_processes.py"  # of the passes but the first
 
 
 def measure(number: int, quick: bool) -> dict[str, Any]:
     """What pytest-benchmark reports of one pass."""
     path = BUILD / f"pass-{number}.json"
-    trial = ["--quick", "--benchmark-max-time=0", "--benchmark-min-rounds=1"]
-    usual = ["--benchmark-max-time=0.06", "--benchmark-min-rounds=3"]
-    again = ["--unverified"] if number > 1 else []
+    seconds, rounds = (0.0, 1) if quick else (0.06, 3)
+    first = number == 1
     run(
         *("-m", "pytest", "-q", "bench", "--benchmark-disable-gc", "--benchmark-quiet"),
-        *(trial if quick else usual + again),
-        f"--benchmark-json={path}",
+        *(f"--benchmark-max-time={seconds}", f"--benchmark-min-rounds={rounds}"),
+        *(f"--benchmark-json={path}", *([] if first else [ONCE])),
+        asked="quick" if quick else "" if first else "again",
     )
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
@@ -41,16 +42,18 @@ def measure(number: int, quick: bool) -> dict[str, Any]:
 
 def sweep(quick: bool) -> dict[str, Any]:
     path = BUILD / "sweeps.json"
-    run("bench/sweeps.py", str(path), *(["--quick"] if quick else []))
+    run("bench/sweeps.py", str(path), asked="quick" if quick else "")
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 
-def run(*arguments: str) -> None:
+def run(*arguments: str, asked: str) -> None:
     """Python in a fresh process, whose libraries keep to one thread."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
     env |= {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
+    env["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     env["TORCHINDUCTOR_CACHE_DIR"] = str(BUILD / "torch")  # of one pass for the next
+    env["POSENC_BENCH"] = asked
     subprocess.run([sys.executable, *arguments], cwd=report.ROOT, env=env, check=True)
 
 

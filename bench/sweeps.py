@@ -1,6 +1,6 @@
 """What the address and the size of arrays do to a call, on every instruction set of this machine.
 
-    python bench/sweeps.py FILE [--quick]
+    python bench/sweeps.py FILE
 
 writes a JSON file, of which pictures.py draws offsets.png and sizes.png. Calls are timed in turn,
 and a ratio is the median over the rounds.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from common import COLUMNS, flush, running_on, view
+from common import COLUMNS, QUICK, flush, running_on, view
 from groups import memset, packed
 from rivals import Call
 
@@ -185,7 +185,7 @@ def _seconds(
         began = time.perf_counter()
         for call in calls:
             call()
-        rounds = min(max(3, int(0.025 / (time.perf_counter() - began))), 100)
+        rounds = min(max(5, int(0.025 / (time.perf_counter() - began))), 100)
     found: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for call, seconds in zip(calls, found, strict=True):
@@ -204,15 +204,13 @@ def _ratio(over: list[float], under: list[float]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--quick", action="store_true", help="two offsets and two sizes")
-    arguments = parser.parse_args()
-    quick: bool = arguments.quick
-    offsets, sizes = (OFFSETS[:2], SIZES[:2]) if quick else (OFFSETS, SIZES)
-    swept = SIZES[0] if quick else SWEPT
+    file: Path = parser.parse_args().file
+    offsets, sizes = (OFFSETS[:2], SIZES[:2]) if QUICK else (OFFSETS, SIZES)
+    swept = SIZES[0] if QUICK else SWEPT
     sweeps = Sweeps(max(*sizes, swept))
     by_offset, by_size = over_offsets(sweeps, offsets, swept), over_sizes(sweeps, sizes)
     found = {b: {"offsets": by_offset[b], "sizes": by_size[b]} for b in COLUMNS}
-    arguments.file.write_text(json.dumps(found), encoding="utf-8")
+    file.write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
