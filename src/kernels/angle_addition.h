@@ -33,10 +33,10 @@
 #include "simd.h"
 #include "stretch.h"
 
-/* Rows of consecutive positions over one anchor: row k, for low <= k <= high, is that of anchor + k.
- * Strides in bytes. */
+/* Rows of consecutive positions over one anchor: row k, for low <= k <= high, is that of anchor +
+ * k. Strides in bytes. */
 typedef struct {
-    char *out;          /* row `low` */
+    char *out; /* row `low` */
     ptrdiff_t stride;
     const char *x;      /* what the first row is added to; NULL: nothing */
     const int64_t *ids; /* the r-th row is added to row ids[r] of x; NULL: to row r */
@@ -184,7 +184,8 @@ static ALWAYS_INLINE void add_offset(Values *plus, Values *minus, const double *
     }
 }
 
-/* The rows k and -k, of which `which` are written; the half of a row begins `skipped` bytes later. */
+/* The rows k and -k, of which `which` are written; the half of a row begins `skipped` bytes later.
+ */
 static ALWAYS_INLINE RowPointers row_at(const Rows *rows, ptrdiff_t k, ptrdiff_t outwards,
                                         Variant variant, size_t skipped, char *shared_lines) {
     ptrdiff_t row = k - rows->low, after = row + outwards;
@@ -437,10 +438,9 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    static void add_angles_##real##_some(const Rows *rows, int which, ptrdiff_t first,             \
-                                         ptrdiff_t last, const double *anchor,                     \
-                                         const double *offsets, ptrdiff_t n, real scale,           \
-                                         int part, char *shared_lines) {                           \
+    static void add_angles_##real##_some(                                                          \
+        const Rows *rows, int which, ptrdiff_t first, ptrdiff_t last, const double *anchor,        \
+        const double *offsets, ptrdiff_t n, real scale, int part, char *shared_lines) {            \
         if (first > last) return;                                                                  \
         switch (VARIANT_NUMBER(which, part, rows->x != NULL, rows->streams)) {                     \
             CASES(real, COPY) CASES(real, PLUS) CASES(real, MINUS) CASES(real, BOTH)               \
@@ -465,8 +465,8 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
         else                                                                                       \
             add_angles_##real##_some(rows, BOTH, 1, both, anchor, offsets, n, scale, part,         \
                                      shared_lines);                                                \
-        add_angles_##real##_some(rows, PLUS, low > both ? low : both + 1, high, anchor, offsets, n,\
-                                 scale, part, shared_lines);                                       \
+        add_angles_##real##_some(rows, PLUS, low > both ? low : both + 1, high, anchor, offsets,   \
+                                 n, scale, part, shared_lines);                                    \
         add_angles_##real##_some(rows, MINUS, -high > both ? -high : both + 1, -low, anchor,       \
                                  offsets, n, scale, part, shared_lines);                           \
     }                                                                                              \

@@ -583,8 +583,8 @@ cdef Target target_of(cnp.ndarray out, cnp.ndarray x, const Walk *walk, double s
     return target
 
 
-# How rows of the plan's frequencies reach the output. Where non-temporal stores cannot write them as
-# they are made, contiguous ones are copied; others have ordinary stores.
+# How rows of the plan's frequencies reach the output. Where non-temporal stores cannot write them
+# as they are made, contiguous ones are copied; others have ordinary stores.
 cdef int choose_way(Target *target, const PlanView *plan, const Walk *walk,
                     size_t itemsize) except -1:
     if not -1 <= target.width - 2 * plan.n <= 1:
