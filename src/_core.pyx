@@ -32,6 +32,7 @@ cdef extern from "kernels/cpu.h":
 cdef extern from "kernels/simd.h" nogil:
     const size_t CACHE_LINE
     const bint HAS_FMA
+    const bint HAS_STREAM
     double product_error(double a, double b, double product)
 
 cdef extern from "kernels/stretch.h" nogil:
@@ -67,13 +68,23 @@ cdef extern from "kernels/angle_addition.h" nogil:
     void scale_float(float *out, const float *x, float scale, Py_ssize_t size)
     void scale_double(double *out, const double *x, double scale, Py_ssize_t size)
 
+cdef extern from "kernels/stretch.h" nogil:
+    void stream_stretch(char *out, const char *made, size_t size)
+
 cdef extern from "kernels/rope.h" nogil:
-    void rotate_half_float(float *, const float *, const float *, const float *, Py_ssize_t n)
-    void rotate_half_double(double *, const double *, const double *, const double *, Py_ssize_t n)
-    void rotate_interleaved_float(float *, const float *, const float *, const float *,
-                                  Py_ssize_t n)
-    void rotate_interleaved_double(double *, const double *, const double *, const double *,
-                                   Py_ssize_t n)
+    ctypedef struct Rotation:
+        char *out
+        const char *x
+        const char *angles
+        Py_ssize_t out_step
+        Py_ssize_t x_step
+        Py_ssize_t angles_step
+        Py_ssize_t count
+        Py_ssize_t n
+        size_t rest
+        bint interleaved
+    void rotate_float(const Rotation *rows)
+    void rotate_double(const Rotation *rows)
     void repeat_interleaved(char *out, const char *values, Py_ssize_t n, size_t itemsize)
 
 cdef extern from "kernels/formats.h" nogil:
@@ -83,7 +94,7 @@ cdef extern from "kernels/formats.h" nogil:
                     Py_ssize_t size) noexcept nogil
         void (*scale)(void *out, const void *x, float scale, Py_ssize_t size) noexcept nogil
         void (*widen)(float *out, const void *row, Py_ssize_t size) noexcept nogil
-        void (*narrow)(void *out, const float *row, Py_ssize_t size) noexcept nogil
+        void (*rotate)(const Rotation *rows) noexcept nogil
         size_t itemsize
         int numpy_type
     const Format *FORMATS
@@ -114,6 +125,9 @@ cdef enum:
     LEAST_STRETCH = 1 << 10
     # Bytes of a tile of sines and cosines, which rotates every batch entry while it is in cache.
     ROPE_TILE = 1 << 18
+    # Bytes that are made in cache and then streamed, of rotated rows.
+    STRETCH = 1 << 13
+    SHORT_STRETCH = 1 << 10
     # Largest output, in bytes, of the fast path `try_add_small`.
     SMALL = 1 << 24
     # Bytes of output up to which the GIL is kept: to release it costs 40 ns, more than the work.

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "rope.h"
 #include "simd.h"
 
 static inline uint32_t bits_of(float value) {
@@ -89,17 +90,20 @@ static inline double round_to_digits(double value, int digits, double least_norm
  *   add      x * scale + row, each operation in float, the result rounded once more
  *   scale    x * scale, likewise
  *   widen    to float, exactly
- *   narrow   from float, rounded once
+ *   rotate   rows of rope.h, each operation in float, the results rounded once more
  */
 typedef struct {
     void (*round)(void *out, const double *row, ptrdiff_t size);
     void (*add)(void *out, const void *x, const float *row, float scale, ptrdiff_t size);
     void (*scale)(void *out, const void *x, float scale, ptrdiff_t size);
     void (*widen)(float *out, const void *row, ptrdiff_t size);
-    void (*narrow)(void *out, const float *row, ptrdiff_t size);
+    void (*rotate)(const Rotation *rows);
     size_t itemsize;
     int numpy_type; /* of the arrays that hold it: a format that NumPy does not know is its bits */
 } Format;
+
+/* Most columns of a chunk of a row that is widened to be rotated. */
+enum { CHUNK = 128 };
 
 /* These for a format whose values are stored as `bits`. round: after round_to_digits the conversion
  * to float is exact, and to_<format> too. */
@@ -126,68 +130,100 @@ typedef struct {
     static void widen_##format(float *restrict out, const void *row, ptrdiff_t size) {             \
         const bits *restrict from = row;                                                           \
         for (ptrdiff_t j = 0; j < size; j++) out[j] = from_##format(from[j]);                      \
-    }                                                                                              \
-    static void narrow_##format(void *out, const float *restrict row, ptrdiff_t size) {            \
-        bits *restrict to = out;                                                                   \
-        for (ptrdiff_t j = 0; j < size; j++) to[j] = to_##format(row[j]);                          \
     }
+
+#define DEFINE_ROTATE_WIDENED(format, bits)                                                        \
+    static void narrow_##format(bits *restrict out, const float *restrict row, ptrdiff_t size) {   \
+        for (ptrdiff_t j = 0; j < size; j++) out[j] = to_##format(row[j]);                         \
+    }                                                                                              \
+    static void rotate_half_##format(bits *out, const bits *x, const float *sines,                 \
+                                     const float *cosines, ptrdiff_t n) {                          \
+        float row[CHUNK];                                                                          \
+        for (ptrdiff_t i = 0, count; i < n; i += count) {                                          \
+            count = n - i < CHUNK / 2 ? n - i : CHUNK / 2;                                         \
+            widen_##format(row, x + i, count);                                                     \
+            widen_##format(row + count, x + n + i, count);                                         \
+            rotate_half_float(row, row, sines + i, cosines + i, count);                            \
+            narrow_##format(out + i, row, count);                                                  \
+            narrow_##format(out + n + i, row + count, count);                                      \
+        }                                                                                          \
+    }                                                                                              \
+    static void rotate_interleaved_##format(bits *out, const bits *x, const float *sines,          \
+                                            const float *cosines, ptrdiff_t n) {                   \
+        float row[CHUNK];                                                                          \
+        for (ptrdiff_t i = 0, count; i < n; i += count) {                                          \
+            count = n - i < CHUNK / 2 ? n - i : CHUNK / 2;                                         \
+            widen_##format(row, x + 2 * i, 2 * count);                                             \
+            rotate_interleaved_float(row, row, sines + i, cosines + i, count);                     \
+            narrow_##format(out + 2 * i, row, 2 * count);                                          \
+        }                                                                                          \
+    }                                                                                              \
+    DEFINE_ROTATE(format, bits, float)
 DEFINE_FORMAT(float16, uint16_t, 11, 0x1p-14)
 DEFINE_FORMAT(bfloat16, uint16_t, 8, 0x1p-126)
 
-#define ROW(format, bits, numpy_type)                                                              \
+/* Processors with instructions for a format give the same bits: full vectors, and then the
+ * remainder as above. */
+#define DEFINE_VECTORS(format, bits)                                                               \
+    static void add_##format##_vectors(void *out, const void *x, const float *row, float scale,    \
+                                       ptrdiff_t size) {                                           \
+        bits *to = out;                                                                            \
+        const bits *from = x;                                                                      \
+        ptrdiff_t j = 0;                                                                           \
+        for (; j + VECTOR_SIZE <= size; j += VECTOR_SIZE) {                                        \
+            floats v = mul_floats(load_##format(from + j), set1_floats(scale));                    \
+            store_##format(to + j, add_floats(v, load_floats(row + j)));                           \
+        }                                                                                          \
+        add_##format(to + j, from + j, row + j, scale, size - j);                                  \
+    }                                                                                              \
+    static void scale_##format##_vectors(void *out, const void *x, float scale, ptrdiff_t size) {  \
+        bits *to = out;                                                                            \
+        const bits *from = x;                                                                      \
+        ptrdiff_t j = 0;                                                                           \
+        for (; j + VECTOR_SIZE <= size; j += VECTOR_SIZE)                                          \
+            store_##format(to + j, mul_floats(load_##format(from + j), set1_floats(scale)));       \
+        scale_##format(to + j, from + j, scale, size - j);                                         \
+    }                                                                                              \
+    static void widen_##format##_vectors(float *out, const void *row, ptrdiff_t size) {            \
+        const bits *from = row;                                                                    \
+        ptrdiff_t j = 0;                                                                           \
+        for (; j + VECTOR_SIZE <= size; j += VECTOR_SIZE)                                          \
+            store_floats(out + j, load_##format(from + j));                                        \
+        widen_##format(out + j, from + j, size - j);                                               \
+    }                                                                                              \
+    DEFINE_ROTATE_HALF(format, bits, float, floats, load_##format, store_##format, from_##format,  \
+                       to_##format)                                                                \
+    DEFINE_ROTATE_INTERLEAVED(format, bits, load_##format, store_##format, from_##format,          \
+                              to_##format)                                                         \
+    DEFINE_ROTATE(format, bits, float)
+
+#define PLAIN_ROW(format, bits, numpy_type)                                                        \
     {round_##format,  add_##format, scale_##format, widen_##format,                                \
-     narrow_##format, sizeof(bits), numpy_type}
+     rotate_##format, sizeof(bits), numpy_type}
+#define VECTORS_ROW(format, bits, numpy_type)                                                      \
+    {round_##format,                                                                               \
+     add_##format##_vectors,                                                                       \
+     scale_##format##_vectors,                                                                     \
+     widen_##format##_vectors,                                                                     \
+     rotate_##format,                                                                              \
+     sizeof(bits),                                                                                 \
+     numpy_type}
 
-/* Processors that convert float16 give the same bits: full vectors, then the remainder as above. */
-#if defined(load_float16)
 enum { VECTOR_SIZE = 2 * LANES };
-
-static void add_float16_vectors(void *out, const void *x, const float *row, float scale,
-                                ptrdiff_t size) {
-    uint16_t *to = out;
-    const uint16_t *from = x;
-    ptrdiff_t j = 0;
-    for (; j + VECTOR_SIZE <= size; j += VECTOR_SIZE) {
-        floats v = mul_floats(load_float16(from + j), set1_floats(scale));
-        store_float16(to + j, add_floats(v, load_floats(row + j)));
-    }
-    add_float16(to + j, from + j, row + j, scale, size - j);
-}
-
-static void scale_float16_vectors(void *out, const void *x, float scale, ptrdiff_t size) {
-    uint16_t *to = out;
-    const uint16_t *from = x;
-    ptrdiff_t j = 0;
-    for (; j + VECTOR_SIZE <= size; j += VECTOR_SIZE)
-        store_float16(to + j, mul_floats(load_float16(from + j), set1_floats(scale)));
-    scale_float16(to + j, from + j, scale, size - j);
-}
-
-static void widen_float16_vectors(float *out, const void *row, ptrdiff_t size) {
-    const uint16_t *from = row;
-    ptrdiff_t j = 0;
-    for (; j + VECTOR_SIZE <= size; j += VECTOR_SIZE) store_floats(out + j, load_float16(from + j));
-    widen_float16(out + j, from + j, size - j);
-}
-
-static void narrow_float16_vectors(void *out, const float *row, ptrdiff_t size) {
-    uint16_t *to = out;
-    ptrdiff_t j = 0;
-    for (; j + VECTOR_SIZE <= size; j += VECTOR_SIZE) store_float16(to + j, load_floats(row + j));
-    narrow_float16(to + j, row + j, size - j);
-}
-
-#define FLOAT16_ROW                                                                                \
-    {round_float16,                                                                                \
-     add_float16_vectors,                                                                          \
-     scale_float16_vectors,                                                                        \
-     widen_float16_vectors,                                                                        \
-     narrow_float16_vectors,                                                                       \
-     sizeof(uint16_t),                                                                             \
-     NPY_HALF}
+#if defined(load_float16)
+DEFINE_VECTORS(float16, uint16_t)
+#define FLOAT16_ROW VECTORS_ROW(float16, uint16_t, NPY_HALF)
 #else
-#define FLOAT16_ROW ROW(float16, uint16_t, NPY_HALF)
+DEFINE_ROTATE_WIDENED(float16, uint16_t)
+#define FLOAT16_ROW PLAIN_ROW(float16, uint16_t, NPY_HALF)
+#endif
+#if defined(load_bfloat16)
+DEFINE_VECTORS(bfloat16, uint16_t)
+#define BFLOAT16_ROW VECTORS_ROW(bfloat16, uint16_t, NPY_UINT16)
+#else
+DEFINE_ROTATE_WIDENED(bfloat16, uint16_t)
+#define BFLOAT16_ROW PLAIN_ROW(bfloat16, uint16_t, NPY_UINT16)
 #endif
 
-static const Format FORMATS[] = {FLOAT16_ROW, ROW(bfloat16, uint16_t, NPY_UINT16)};
+static const Format FORMATS[] = {FLOAT16_ROW, BFLOAT16_ROW};
 enum { FORMAT_COUNT = sizeof(FORMATS) / sizeof(FORMATS[0]) };

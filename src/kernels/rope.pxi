@@ -24,8 +24,10 @@ cdef struct Rope:
     void *memory
     void *tile
     void *axis_tile           # the same rows, of the pairs of one axis
-    void *row                 # a row, widened or narrowed
-    char *streamed            # a row to be stored by non-temporal stores, NULL for none
+    void *row                 # a row, rounded
+    void (*rotate)(const Rotation *rows) noexcept nogil
+    char *stretch             # rows to be stored by non-temporal stores, NULL for none
+    Py_ssize_t stretch_rows
     Window window
 
 
@@ -83,54 +85,103 @@ cdef void tabulate_rope(Rope *rope, real *tile, Py_ssize_t group, Py_ssize_t gro
                 tile[r * 2 * n + i] = -tile[r * 2 * n + i]
 
 
-cdef inline void rotate_columns(real *out, const real *x, const real *row, Py_ssize_t n,
-                                bint interleaved) noexcept nogil:
-    if real is float:
-        if interleaved:
-            rotate_interleaved_float(out, x, row, row + n, n)
-        else:
-            rotate_half_float(out, x, row, row + n, n)
-    else:
-        if interleaved:
-            rotate_interleaved_double(out, x, row, row + n, n)
-        else:
-            rotate_half_double(out, x, row, row + n, n)
+# Rows along an axis, and from each to the next, in bytes.
+cdef struct RopeAxis:
+    Py_ssize_t count
+    Py_ssize_t out
+    Py_ssize_t x
+    Py_ssize_t angles
 
 
-# The first 2 * n columns of a row; those of a 16-bit format in float, widened.
-cdef inline void rotate_row(char *out, const char *x, const real *row, Py_ssize_t n,
-                            bint interleaved, const Format *format,
-                            void *widened) noexcept nogil:
-    if format is not NULL and real is float:
-        format.widen(<float *> widened, x, 2 * n)
-        rotate_columns(<real *> widened, <real *> widened, row, n, interleaved)
-        format.narrow(out, <float *> widened, 2 * n)
-    else:
-        rotate_columns(<real *> out, <const real *> x, row, n, interleaved)
+# Whether rows are to be made in cache and streamed from there: they are complete cache lines, or
+# follow one another for so long that the lines at the ends do not matter.
+cdef inline bint makes_stretches(const Rope *rope, const char *out, const RopeAxis *outer,
+                                 const RopeAxis *inner, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t contiguous = inner.count * size
+    if ((<size_t> out) | outer.out | inner.out | size) % CACHE_LINE == 0:
+        return True
+    if outer.out == contiguous:
+        contiguous *= outer.count
+    return inner.out == size and contiguous >= SHORT_STRETCH
 
 
-# Rotated rows are stored here: they are made in place, or made in `streamed` and copied from there
-# with non-temporal stores.
+# Rotated rows are stored where they are made; or made in `stretch`, as many as are contiguous and
+# have room there, and streamed.
+cdef void rotate_block(const Rope *rope, Rotation *rows, const RopeAxis *outer,
+                       const RopeAxis *inner, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t i
+    rows.out_step, rows.x_step, rows.angles_step = inner.out, inner.x, inner.angles
+    rows.count = inner.count
+    for i in range(outer.count):
+        rope.rotate(rows)
+        rows.out += outer.out
+        rows.x += outer.x
+        rows.angles += outer.angles
+
+
+cdef void stream_block(const Rope *rope, Rotation *rows, const RopeAxis *outer,
+                       const RopeAxis *inner, Py_ssize_t size) noexcept nogil:
+    cdef const char *x
+    cdef const char *angles
+    cdef char *begin = rows.out
+    cdef char *out
+    cdef Py_ssize_t filled = 0, i, done
+    rows.out_step, rows.x_step, rows.angles_step = size, inner.x, inner.angles
+    out, x, angles = rows.out, rows.x, rows.angles
+    for i in range(outer.count):
+        done = 0
+        while done < inner.count:
+            if filled == rope.stretch_rows or begin + filled * size != out + done * inner.out:
+                stream_stretch(begin, rope.stretch, filled * size)
+                filled = 0
+                begin = out + done * inner.out
+            rows.count = 1
+            if inner.out == size:
+                rows.count = min(inner.count - done, rope.stretch_rows - filled)
+            rows.out = rope.stretch + filled * size
+            rows.x = x + done * inner.x
+            rows.angles = angles + done * inner.angles
+            rope.rotate(rows)
+            filled += rows.count
+            done += rows.count
+        out += outer.out
+        x += outer.x
+        angles += outer.angles
+    stream_stretch(begin, rope.stretch, filled * size)
+
+
+# The rows `row` to row + rows of `entries` batch entries along one axis of the walk, in the order
+# in which they lie in memory.
 cdef void rotate_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t rows,
-                      Py_ssize_t size, Py_ssize_t rotated) noexcept nogil:
-    cdef Py_ssize_t stride = rope.views[OUT].row_stride, x_stride = rope.views[X].row_stride
-    cdef Py_ssize_t n = rope.n, r
-    cdef bint interleaved = rope.interleaved
-    cdef const Format *format = rope.format
-    cdef const char *x = rope.views[X].entry + row * x_stride
-    cdef char *out = rope.views[OUT].entry + row * stride
-    cdef char *streamed = rope.streamed
-    cdef char *made
-    for r in range(rows):
-        made = out if streamed is NULL or out == x else streamed
-        rotate_row(made, x, tile, n, interleaved, format, rope.row)
-        if rotated < size and made != x:
-            memcpy(made + rotated, x + rotated, size - rotated)
-        if made != out:
-            stream_copy(out, made, size)
-        x += x_stride
-        out += stride
-        tile += 2 * n
+                      Py_ssize_t entries, Py_ssize_t size, Py_ssize_t rotated) noexcept nogil:
+    cdef const View *out = &rope.views[OUT]
+    cdef const View *x = &rope.views[X]
+    cdef int last = max(rope.walk.axes - 1, 0)
+    cdef Rotation of_rows
+    cdef RopeAxis along_rows, along_entries
+    cdef RopeAxis *outer = &along_entries
+    cdef RopeAxis *inner = &along_rows
+    along_rows.count, along_rows.out, along_rows.x = rows, out.row_stride, x.row_stride
+    along_rows.angles = 2 * rope.n * sizeof(real)
+    along_entries.count, along_entries.angles = entries, 0
+    along_entries.out, along_entries.x = out.strides[last], x.strides[last]
+    if rows == 1 or (entries > 1 and abs_of(along_entries.out) < abs_of(along_rows.out)):
+        outer, inner = inner, outer
+    of_rows.out = out.entry + row * out.row_stride
+    of_rows.x = x.entry + row * x.row_stride
+    of_rows.angles = <const char *> tile
+    of_rows.n = rope.n
+    of_rows.rest = size - rotated
+    of_rows.interleaved = rope.interleaved
+    if (rope.stretch is not NULL and of_rows.out != of_rows.x
+            and makes_stretches(rope, of_rows.out, outer, inner, size)):
+        stream_block(rope, &of_rows, outer, inner, size)
+    else:
+        rotate_block(rope, &of_rows, outer, inner, size)
+
+
+cdef inline Py_ssize_t abs_of(Py_ssize_t stride) noexcept nogil:
+    return stride if stride >= 0 else -stride
 
 
 # Each value of a planar row twice: in both halves of the output, or in adjacent columns if
@@ -161,12 +212,17 @@ cdef void repeat_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t r
                       itemsize, rope.interleaved)
 
 
+# Batch entries from the walk's current one to the end of its last axis.
+cdef inline Py_ssize_t left_on_axis(const Walk *walk) noexcept nogil:
+    return walk.shape[walk.axes - 1] - walk.index[walk.axes - 1] if walk.axes else 1
+
+
 # The rows of a rectangle, tile by tile: a tile has some rows of a group, or all of several groups.
 cdef void rope_rectangle(Rope *rope, const Rectangle *rectangle, bint rotates, Py_ssize_t size,
                          Py_ssize_t itemsize, real *tile) noexcept nogil:
     cdef Py_ssize_t group_size = rope.group_size, end = rectangle.entry + rectangle.entries
     cdef Py_ssize_t groups = (end - 1) // group_size + 1, stop = rectangle.row + rectangle.rows
-    cdef Py_ssize_t row, rows, group, count, entry, first
+    cdef Py_ssize_t row, rows, group, count, entry, last, entries
     cdef const real *of_group
     for row from rectangle.row <= row < stop by rope.tile_rows:
         rows = min(stop - row, rope.tile_rows)
@@ -174,15 +230,19 @@ cdef void rope_rectangle(Rope *rope, const Rectangle *rectangle, bint rotates, P
         while group < groups:
             count = min(groups - group, max(rope.tile_rows // rows, <Py_ssize_t> 1))
             tabulate_rope(rope, tile, group, count, row, rows)
-            first = max(group * group_size, rectangle.entry)
-            seek(&rope.walk, first)
-            for entry in range(first, min((group + count) * group_size, end)):
+            entry = max(group * group_size, rectangle.entry)
+            last = min((group + count) * group_size, end)
+            while entry < last:
+                seek(&rope.walk, entry)
                 of_group = tile + (entry // group_size - group) * rows * 2 * rope.n
                 if rotates:
-                    rotate_rows(rope, of_group, row, rows, size, 2 * rope.n * itemsize)
+                    entries = min(last, (entry // group_size + 1) * group_size) - entry
+                    entries = min(entries, left_on_axis(&rope.walk))
+                    rotate_rows(rope, of_group, row, rows, entries, size, 2 * rope.n * itemsize)
+                    entry += entries
                 else:
                     repeat_rows(rope, of_group, row, rows, itemsize)
-                advance(&rope.walk)
+                    entry += 1
             group += count
 
 
@@ -192,7 +252,7 @@ cdef void rope_range(Rope *rope, bint rotates, Py_ssize_t size, Py_ssize_t items
     while first < stop:
         rectangle = next_rectangle(&rope.walk, &first, stop)
         rope_rectangle(rope, &rectangle, rotates, size, itemsize, tile)
-    if rope.streamed is not NULL:
+    if rope.stretch is not NULL:
         stream_fence()
 
 
@@ -219,7 +279,8 @@ cdef int view_axes(Rope *rope, tuple plans, Py_ssize_t width) except -1:
             refuse("plans")
     if not 0 < 2 * rope.n <= width:
         refuse("plans")
-    check_pairs(rope)
+    if rope.count > 1 or rope.axes[0].pairs is not NULL:
+        check_pairs(rope)
     return 0
 
 
@@ -231,8 +292,6 @@ cdef int check_pairs(const Rope *rope) except -1:
     cdef int axis
     for axis in range(rope.count):
         pairs = rope.axes[axis].pairs
-        if pairs is NULL:
-            continue
         for i in range(rope.axes[axis].plan.n):
             if not 0 <= pairs[i] < rope.n or taken[pairs[i]]:
                 refuse("plans")
@@ -253,9 +312,9 @@ cdef Py_ssize_t shared_entries(const Rope *rope) noexcept:
     return shared
 
 
-cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, bint stream,
-                       Py_ssize_t rows) except -1:
-    cdef size_t tile = 2 * rope.n * itemsize, axis_tile = 0, anchors = 0
+cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, Py_ssize_t size,
+                       bint stream, Py_ssize_t rows) except -1:
+    cdef size_t tile = 2 * rope.n * itemsize, axis_tile = 0, anchors = 0, stretch = 0
     cdef size_t row = width * sizeof(double)
     cdef Py_ssize_t rows_at_once, max_runs, widest = 0
     cdef char *free_scratch
@@ -264,17 +323,20 @@ cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, bint strea
         anchors += align_up(2 * rope.axes[axis].plan.n * sizeof(double))
         widest = max(widest, rope.axes[axis].plan.n)
     rope.tile_rows = max(ROPE_TILE // tile // ANCHOR_SPACING, <size_t> 1) * ANCHOR_SPACING
-    rows_at_once = min(rope.tile_rows, rows)
+    rows_at_once = min(rope.tile_rows, rows if rope.positioned else min(rows, rope.walk.length))
     max_runs = rows_at_once if rope.positioned else 0
     tile *= rows_at_once
     if rope.count > 1 or rope.axes[0].pairs is not NULL:
         axis_tile = 2 * widest * itemsize * rows_at_once
-    rope.memory = malloc(CACHE_LINE + 2 * align_up(row) + align_up(tile) + align_up(axis_tile)
-                         + anchors + size_of_window(max_runs))
+    if stream and HAS_STREAM:
+        rope.stretch_rows = max(STRETCH // size, <Py_ssize_t> 1)
+        stretch = rope.stretch_rows * size
+    rope.memory = malloc(CACHE_LINE + align_up(stretch) + align_up(row) + align_up(tile)
+                         + align_up(axis_tile) + anchors + size_of_window(max_runs))
     if rope.memory is NULL:
         raise MemoryError("posenc: no memory for a tile of scratch")
     free_scratch = <char *> align_up(<size_t> rope.memory)
-    rope.streamed = <char *> take(&free_scratch, row) if stream else NULL
+    rope.stretch = <char *> take(&free_scratch, stretch) if stretch else NULL
     rope.row = take(&free_scratch, row)
     rope.tile = take(&free_scratch, tile)
     rope.axis_tile = take(&free_scratch, axis_tile)
@@ -322,7 +384,10 @@ cdef int rope_call(Rope *rope, cnp.ndarray out, cnp.ndarray other, tuple positio
     size = width * itemsize
     # 16-bit formats are rotated in float, and rounded from double
     single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32 or (rope.format is not NULL and rotates)
-    allocate_rope(rope, width, sizeof(float) if single else sizeof(double), stream, stop - first)
+    rope.rotate = (rope.format.rotate if rope.format is not NULL
+                   else rotate_float if single else rotate_double)
+    allocate_rope(rope, width, sizeof(float) if single else sizeof(double), size, stream,
+                  stop - first)
     thread = release_gil((stop - first) * size)
     if single:
         rope_range(rope, rotates, size, itemsize, first, stop, <float *> rope.tile)

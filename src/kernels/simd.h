@@ -10,16 +10,20 @@
  *   load_, store_                    from and to memory, at any address
  *   stream_                          non-temporal store, to a multiple of the vector's size;
  *                                    HAS_STREAM is 0 where this is an ordinary store
- *   set1_, add_, sub_, mul_          of floats and of doubles; sub_ of doubles alone
+ *   set1_, add_, sub_, mul_          of floats and of doubles
  *   to_floats(a, b)                  two vectors of doubles in one of floats, a first
  *   to_floats_interleaved(a, b)      the same as a[0], b[0], a[1], b[1], ...
  *   interleave_doubles(&a, &b)       a[0], b[0], a[1], ... in a, the rest in b
  *   prefetch(address)                a cache line into the nearest cache; any address will do
  *   fence()                          between non-temporal stores and what tells another thread
  *
- * and, where the processor converts float16,
+ * and, where there are instructions for it,
  *
  *   load_float16, store_float16      2 * LANES of float16 as floats; rounded to nearest even
+ *   load_bfloat16, store_bfloat16    the same of bfloat16; a NaN's last 16 bits are to be 0
+ *   load_floats_twice(from)          from[0], from[0], from[1], from[1], ...
+ *   swap_floats(v)                   v[1], v[0], v[3], v[2], ...
+ *   sub_add_floats(a, b)             a[0] - b[0], a[1] + b[1], a[2] - b[2], ...
  *
  * All of them are IEEE operations, each rounded to its own type, so results do not depend on which
  * file it is.
@@ -96,8 +100,8 @@ static ALWAYS_INLINE double product_error(double a, double b, double product) {
 #if !defined(mul_floats) || !defined(mul_doubles)
 #error "mul_floats or mul_doubles is not defined"
 #endif
-#if !defined(sub_doubles)
-#error "sub_doubles is not defined"
+#if !defined(sub_floats) || !defined(sub_doubles)
+#error "sub_floats or sub_doubles is not defined"
 #endif
 #if !defined(to_floats) || !defined(to_floats_interleaved) || !defined(interleave_doubles)
 #error "to_floats, to_floats_interleaved or interleave_doubles is not defined"
@@ -107,4 +111,11 @@ static ALWAYS_INLINE double product_error(double a, double b, double product) {
 #endif
 #if defined(load_float16) != defined(store_float16)
 #error "load_float16 and store_float16 go together"
+#endif
+#if defined(load_bfloat16) != defined(store_bfloat16)
+#error "load_bfloat16 and store_bfloat16 go together"
+#endif
+#if defined(load_floats_twice) != defined(swap_floats)                                             \
+    || defined(load_floats_twice) != defined(sub_add_floats)
+#error "load_floats_twice, swap_floats and sub_add_floats go together"
 #endif

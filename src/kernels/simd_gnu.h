@@ -48,6 +48,7 @@ static ALWAYS_INLINE void gnu_interleave_doubles(doubles *a, doubles *b) {
 #define set1_doubles(value) ((doubles){value, value})
 #define add_floats(a, b) ((a) + (b))
 #define add_doubles(a, b) ((a) + (b))
+#define sub_floats(a, b) ((a) - (b))
 #define sub_doubles(a, b) ((a) - (b))
 #define mul_floats(a, b) ((a) * (b))
 #define mul_doubles(a, b) ((a) * (b))

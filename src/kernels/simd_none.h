@@ -21,6 +21,10 @@ static ALWAYS_INLINE floats none_add_floats(floats a, floats b) {
     return none_pair(a.low + b.low, a.high + b.high);
 }
 
+static ALWAYS_INLINE floats none_sub_floats(floats a, floats b) {
+    return none_pair(a.low - b.low, a.high - b.high);
+}
+
 static ALWAYS_INLINE floats none_mul_floats(floats a, floats b) {
     return none_pair(a.low * b.low, a.high * b.high);
 }
@@ -36,6 +40,7 @@ static ALWAYS_INLINE floats none_mul_floats(floats a, floats b) {
 #define set1_doubles(value) (value)
 #define add_floats none_add_floats
 #define add_doubles(a, b) ((a) + (b))
+#define sub_floats none_sub_floats
 #define sub_doubles(a, b) ((a) - (b))
 #define mul_floats none_mul_floats
 #define mul_doubles(a, b) ((a) * (b))
