@@ -46,6 +46,8 @@ cdef extern from "kernels/stretch.h" nogil:
     void stream_copy(char *out, const char *made, Py_ssize_t size)
     void stream_fence()
     size_t bytes_to_cache_line(const void *address)
+    const size_t APART_ROOM
+    char *apart_from(char *memory, const void *out)
 
 cdef extern from "kernels/angle_addition.h" nogil:
     # Rows of consecutive positions over one anchor, from `low` to `high` after it.
@@ -68,9 +70,6 @@ cdef extern from "kernels/angle_addition.h" nogil:
     void scale_float(float *out, const float *x, float scale, Py_ssize_t size)
     void scale_double(double *out, const double *x, double scale, Py_ssize_t size)
 
-cdef extern from "kernels/stretch.h" nogil:
-    void stream_stretch(char *out, const char *made, size_t size)
-
 cdef extern from "kernels/rope.h" nogil:
     ctypedef struct Rotation:
         char *out
@@ -82,6 +81,7 @@ cdef extern from "kernels/rope.h" nogil:
         Py_ssize_t count
         Py_ssize_t n
         size_t rest
+        size_t ahead
         bint interleaved
     void rotate_float(const Rotation *rows)
     void rotate_double(const Rotation *rows)
@@ -125,8 +125,9 @@ cdef enum:
     LEAST_STRETCH = 1 << 10
     # Bytes of a tile of sines and cosines, which rotates every batch entry while it is in cache.
     ROPE_TILE = 1 << 18
-    # Bytes that are made in cache and then streamed, of rotated rows.
+    # Bytes of rotated rows that are made in cache and then stored together.
     STRETCH = 1 << 13
+    # Bytes from which a stretch is worth the lines at its ends, which it shares with others.
     SHORT_STRETCH = 1 << 10
     # Largest output, in bytes, of the fast path `try_add_small`.
     SMALL = 1 << 24

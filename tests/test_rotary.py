@@ -618,3 +618,26 @@ def test_the_former_name_of_the_attention_factor_warns() -> None:
     rotary = posenc.Rotary(4, attention_factor=1.5)
     with pytest.warns(DeprecationWarning, match="attention_factor"):
         assert getattr(rotary, "attention") == 1.5  # noqa: B009 - by a name that is retired
+
+
+# A fault of the stretches that rows are streamed in: rows in a wrong order, or bytes at an end that
+# are missing or too many.
+@pytest.mark.parametrize("heads_last", [False, True])
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_streamed_rows_are_those_that_are_stored_as_usual_wherever_out_begins(
+    backend: str, dtype: Any, layout: Any, heads_last: bool
+) -> None:
+    rotary = posenc.Rotary(20, layout=layout)
+    shape = (2, 3, 130, 24)
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    expected = rotary.rotate(x, start=7)
+    for begin in (0, 1, 13, 32):
+        memory = np.full(x.size + 64, 9, dtype)
+        whole = memory[begin : begin + x.size]
+        out = whole.reshape(2, 130, 3, 24).swapaxes(1, 2) if heads_last else whole.reshape(shape)
+        with streaming():
+            rotary.rotate(x, start=7, out=out)
+        np.testing.assert_array_equal(out, expected)
+        assert (memory[:begin] == 9).all()
+        assert (memory[begin + x.size :] == 9).all()

@@ -419,7 +419,7 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
     static ALWAYS_INLINE void add_angles_##real##_rows(                                            \
         const Rows *rows, ptrdiff_t first, ptrdiff_t last, const double *anchor,                   \
         const double *offsets, ptrdiff_t n, real scale, char *shared_lines, Variant variant) {     \
-        char memory[ALIAS_SPAN + CACHE_LINE + 2 * CHUNK];                                          \
+        char memory[APART_ROOM + 2 * CHUNK];                                                       \
         size_t skipped = variant.part == COSINES ? n * sizeof(real) : 0;                           \
         for (ptrdiff_t k = first; k <= last; k++) {                                                \
             const double *row = variant.which == COPY ? anchor + 2 * n * k : anchor;               \

@@ -25,6 +25,7 @@ typedef struct {
     ptrdiff_t count; /* of rows */
     ptrdiff_t n;     /* pairs of a row */
     size_t rest;     /* bytes after these, which are copied */
+    size_t ahead;    /* bytes from x to what is prefetched; 0: the processor sees what is next */
     int interleaved; /* pairs are columns 2 * i and 2 * i + 1, or else i and n + i */
 } Rotation;
 
@@ -102,11 +103,13 @@ typedef struct {
 #define DEFINE_ROTATE(name, entry, real)                                                           \
     static ALWAYS_INLINE void rotate_rows_##name(const Rotation *rows, int interleaved) {          \
         const size_t size = 2 * (size_t)rows->n * sizeof(entry), rest = rows->rest;                \
+        const size_t ahead = rows->ahead;                                                          \
         const ptrdiff_t n = rows->n;                                                               \
         const char *x = rows->x, *angles = rows->angles;                                           \
         char *out = rows->out;                                                                     \
         for (ptrdiff_t row = 0; row < rows->count; row++) {                                        \
             const real *sines = (const real *)angles, *cosines = sines + n;                        \
+            for (size_t j = 0; ahead && j < size + rest; j += CACHE_LINE) prefetch(x + ahead + j); \
             if (interleaved)                                                                       \
                 rotate_interleaved_##name((entry *)out, (const entry *)x, sines, cosines, n);      \
             else                                                                                   \

@@ -95,8 +95,8 @@ cdef struct RopeAxis:
 
 # Whether rows are to be made in cache and streamed from there: they are complete cache lines, or
 # follow one another for so long that the lines at the ends do not matter.
-cdef inline bint makes_stretches(const Rope *rope, const char *out, const RopeAxis *outer,
-                                 const RopeAxis *inner, Py_ssize_t size) noexcept nogil:
+cdef inline bint makes_stretches(const char *out, const RopeAxis *outer, const RopeAxis *inner,
+                                 Py_ssize_t size) noexcept nogil:
     cdef Py_ssize_t contiguous = inner.count * size
     if ((<size_t> out) | outer.out | inner.out | size) % CACHE_LINE == 0:
         return True
@@ -105,10 +105,9 @@ cdef inline bint makes_stretches(const Rope *rope, const char *out, const RopeAx
     return inner.out == size and contiguous >= SHORT_STRETCH
 
 
-# Rotated rows are stored where they are made; or made in `stretch`, as many as are contiguous and
-# have room there, and streamed.
+# Rows that are made where they are stored.
 cdef void rotate_block(const Rope *rope, Rotation *rows, const RopeAxis *outer,
-                       const RopeAxis *inner, Py_ssize_t size) noexcept nogil:
+                       const RopeAxis *inner) noexcept nogil:
     cdef Py_ssize_t i
     rows.out_step, rows.x_step, rows.angles_step = inner.out, inner.x, inner.angles
     rows.count = inner.count
@@ -119,11 +118,13 @@ cdef void rotate_block(const Rope *rope, Rotation *rows, const RopeAxis *outer,
         rows.angles += outer.angles
 
 
+# Rows that are made in `stretch`, as many as are contiguous and have room there, and streamed.
 cdef void stream_block(const Rope *rope, Rotation *rows, const RopeAxis *outer,
                        const RopeAxis *inner, Py_ssize_t size) noexcept nogil:
     cdef const char *x
     cdef const char *angles
     cdef char *begin = rows.out
+    cdef char *made = apart_from(rope.stretch, begin)
     cdef char *out
     cdef Py_ssize_t filled = 0, i, done
     rows.out_step, rows.x_step, rows.angles_step = size, inner.x, inner.angles
@@ -132,13 +133,14 @@ cdef void stream_block(const Rope *rope, Rotation *rows, const RopeAxis *outer,
         done = 0
         while done < inner.count:
             if filled == rope.stretch_rows or begin + filled * size != out + done * inner.out:
-                stream_stretch(begin, rope.stretch, filled * size)
+                stream_copy(begin, made, filled * size)
                 filled = 0
                 begin = out + done * inner.out
+                made = apart_from(rope.stretch, begin)
             rows.count = 1
             if inner.out == size:
                 rows.count = min(inner.count - done, rope.stretch_rows - filled)
-            rows.out = rope.stretch + filled * size
+            rows.out = made + filled * size
             rows.x = x + done * inner.x
             rows.angles = angles + done * inner.angles
             rope.rotate(rows)
@@ -147,7 +149,7 @@ cdef void stream_block(const Rope *rope, Rotation *rows, const RopeAxis *outer,
         out += outer.out
         x += outer.x
         angles += outer.angles
-    stream_stretch(begin, rope.stretch, filled * size)
+    stream_copy(begin, made, filled * size)
 
 
 # The rows `row` to row + rows of `entries` batch entries along one axis of the walk, in the order
@@ -173,11 +175,13 @@ cdef void rotate_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t r
     of_rows.n = rope.n
     of_rows.rest = size - rotated
     of_rows.interleaved = rope.interleaved
+    of_rows.ahead = 0
     if (rope.stretch is not NULL and of_rows.out != of_rows.x
-            and makes_stretches(rope, of_rows.out, outer, inner, size)):
+            and makes_stretches(of_rows.out, outer, inner, size)):
+        of_rows.ahead = AHEAD
         stream_block(rope, &of_rows, outer, inner, size)
     else:
-        rotate_block(rope, &of_rows, outer, inner, size)
+        rotate_block(rope, &of_rows, outer, inner)
 
 
 cdef inline Py_ssize_t abs_of(Py_ssize_t stride) noexcept nogil:
@@ -330,7 +334,7 @@ cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, Py_ssize_t
         axis_tile = 2 * widest * itemsize * rows_at_once
     if stream and HAS_STREAM:
         rope.stretch_rows = max(STRETCH // size, <Py_ssize_t> 1)
-        stretch = rope.stretch_rows * size
+        stretch = APART_ROOM + rope.stretch_rows * size
     rope.memory = malloc(CACHE_LINE + align_up(stretch) + align_up(row) + align_up(tile)
                          + align_up(axis_tile) + anchors + size_of_window(max_runs))
     if rope.memory is NULL:

@@ -7,7 +7,7 @@
  * While such stores wait, a read whose address is a little behind one of them modulo 4096 bytes
  * waits for it (4K aliasing: the processor compares 12 bits first). Measured, reads up to 64 bytes
  * behind take 2 to 3 times as long on Intel, and up to 192 bytes behind on AMD's Zen 3. What would
- * be read so is made in scratch first, which lies half of 4096 bytes away.
+ * be read so is made in scratch first, which lies some bytes ahead.
  */
 #pragma once
 
@@ -20,6 +20,9 @@
 enum {
     ALIAS_SPAN = 4096,
     LAG = 192,
+    LEAD = 256,
+    /* Bytes of memory that `apart_from` may skip. */
+    APART_ROOM = ALIAS_SPAN + CACHE_LINE,
     /* Bytes that are made in scratch at a time for each of two stretches: half of what the store
      * buffer holds, so that it never runs empty. */
     CHUNK = 1024
@@ -35,11 +38,10 @@ static ALWAYS_INLINE int lags(const void *x, const void *out) {
     return lag && lag < LAG;
 }
 
-/* A place within the first ALIAS_SPAN + CACHE_LINE bytes of `memory`, aligned to a cache line, that
- * is far from `out` modulo ALIAS_SPAN. */
+/* A cache line of `memory` whose reads do not wait for stores to `out`: it is ahead of it. */
 static ALWAYS_INLINE char *apart_from(char *memory, const void *out) {
     size_t to_line = bytes_to_cache_line(memory);
-    size_t away = ((uintptr_t)out + ALIAS_SPAN / 2 - (uintptr_t)(memory + to_line)) % ALIAS_SPAN;
+    size_t away = ((uintptr_t)out + LEAD - (uintptr_t)(memory + to_line)) % ALIAS_SPAN;
     return memory + to_line + away / CACHE_LINE * CACHE_LINE;
 }
 
@@ -99,7 +101,7 @@ DEFINE_ADD_ROW(double)
     static void stream_sum_##real(real *out, const real *x, const real *row, real factor,          \
                                   ptrdiff_t count) {                                               \
         const ptrdiff_t page = ALIAS_SPAN / sizeof(real), chunk = CHUNK / sizeof(real);            \
-        char memory[2 * CHUNK + ALIAS_SPAN + CACHE_LINE];                                          \
+        char memory[APART_ROOM + 2 * CHUNK];                                                       \
         ptrdiff_t j = bytes_to_cache_line(out) / sizeof(real), end, pages, size;                   \
         int waits = lags(x, out) || lags(row, out);                                                \
         reals scale = set1_##reals(factor);                                                        \
