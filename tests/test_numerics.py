@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 import posenc
-from posenc import _numpy
+from posenc import _frequencies, _numpy
 
 ROOT = Path(__file__).parents[1]
 
@@ -152,3 +152,44 @@ def test_a_scan_finds_a_wrong_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = scan.scan(0, 8, 64, 10000.0).wrong
     assert (found.position, found.column) == (position, column)
     assert found.distance > 0
+
+
+def scaled(mantissas: list[int]) -> list[tuple[int, int]]:
+    return [(mantissa, -17 * i - 190) for i, mantissa in enumerate(mantissas)]
+
+
+def assert_same_doubles(leaps: list[int], steps: list[int]) -> None:
+    """Many products at a time give the doubles that Python's integers give one by one."""
+    a, b = scaled(leaps), scaled(steps)
+    got = _frequencies._doubles_of_products(a, b, len(a) * len(b))
+    expected = _frequencies._doubles([_frequencies._product(x, y) for x in a for y in b])
+    assert got[0].tolist() == expected[0].tolist()
+    assert got[1].tolist() == expected[1].tolist()
+
+
+def test_frequencies_by_limbs_are_those_by_integers() -> None:
+    # a carry that is lost, a limb of too little or too great a weight
+    random = np.random.default_rng(11)
+    for count in (1, 7, 60):
+        mantissas = [int.from_bytes(random.bytes(24), "big") | 1 << 191 for _ in range(2 * count)]
+        assert_same_doubles(mantissas[:count], mantissas[count:])
+    assert_same_doubles([2**192 - 1, 2**191], [2**192 - 1, 2**191])
+
+
+def test_frequencies_are_rounded_once() -> None:
+    # ties, and what breaks them far below, in the nearest double and in the one that it leaves
+    one = 1 << 191
+    ties = [one + sign * (1 << 191 - 53) for sign in (1, 3)]
+    ties += [tie + (1 << 191 - at) for tie in (one, ties[0]) for at in (60, 90, 107)]
+    ties += [tie + (1 << 191 - at - 54) for tie in ties for at in (60, 90, 107)]
+    broken = [
+        tie + sign * (1 << at) for tie in ties for at in (0, 20, 60, 75, 90) for sign in (1, -1)
+    ]
+    assert_same_doubles([one, one + (1 << 190)], ties + broken)
+
+
+@pytest.mark.parametrize("count", [100, 2000])
+def test_frequencies_beyond_a_double_are_refused(count: int) -> None:
+    # one by one and many at a time
+    with pytest.raises(ValueError, match="base must leave frequencies that do"):
+        _frequencies.angular_frequencies(5e-324, count)

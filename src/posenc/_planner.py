@@ -25,7 +25,7 @@ def make_plan(
     nearest, left = frequencies
     quarter_turns = np.empty((4, len(nearest)))
     quarter_turns[0], quarter_turns[3] = nearest, left
-    fastest = max(map(abs, nearest))
+    fastest = float(np.abs(nearest).max())
     max_anchor = _MAX_QUARTER_TURNS // fastest if fastest else _MAX_POSITION
     rows = _empty(ANCHOR_SPACING + _ANCHORS, 2, len(nearest))
     _backend.kernels.make_table(rows, quarter_turns, max_anchor)
