@@ -111,6 +111,10 @@ cdef enum:
     MAX_AXES = 64
     # Axes of positions, at most: those of rotary.py.
     MAX_PLANS = 64
+    # Parts of a row, at most: the sines and the cosines of every axis of a grid.
+    MAX_PARTS = 64
+    # Bytes modulo which the processor first compares the addresses of loads and of stores.
+    PAGE = 4096
     # Columns whose sines and cosines are taken at a time.
     COLUMNS = 256
     # Bytes of a tile: `rows_of_tile`.
@@ -144,6 +148,7 @@ include "kernels/views.pxi"
 include "kernels/walk.pxi"
 include "kernels/gather_add.pxi"
 include "kernels/rope.pxi"
+include "kernels/concatenate.pxi"
 include "kernels/counting.pxi"
 
 
@@ -245,6 +250,10 @@ def tables(cnp.ndarray cosines not None, cnp.ndarray sines not None, double star
         refuse("sines")
     rope_with_axes(cosines, sines, start, positions, False, plans, interleaved, False, False, first,
                    stop)
+
+
+def concatenate(cnp.ndarray out not None, tuple parts not None, bint stream):
+    concatenate_call(out, parts, stream)
 
 
 def count_within(cnp.ndarray out not None, cnp.ndarray lengths not None):

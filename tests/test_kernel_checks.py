@@ -44,6 +44,10 @@ def rotate(positions: Any, *plans: Any) -> None:
     _backend.kernels.rotate(x, x, 0.0, positions, plans, False, False, False, 0, ROWS)
 
 
+def concatenate(*parts: Any) -> None:
+    _backend.kernels.concatenate(np.zeros(SHAPE), parts, False)
+
+
 def of_pairs(*pairs: int) -> tuple[Any, Plan]:
     return np.array(pairs, np.int64), plan_of(len(pairs))
 
@@ -76,6 +80,12 @@ REFUSED: dict[tuple[str, str], Callable[[], None]] = {
     ("plans", "with a pair too many"): lambda: rotate((POSITIONS,) * 2, of_pairs(0), of_pairs(2)),
     ("plans", "with a negative pair"): lambda: rotate((POSITIONS,), of_pairs(-1, 0)),
     ("plans", "of too many axes"): lambda: rotate((POSITIONS,) * 65, *[of_pairs()] * 65),
+    ("parts", "of too few columns"): lambda: concatenate((0, np.zeros((2, 3)))),
+    ("parts", "of too many columns"): lambda: concatenate((0, np.zeros((2, 5)))),
+    ("parts", "of too few rows"): lambda: concatenate((1, np.zeros((69, 4)))),
+    ("parts", "of the last axis"): lambda: concatenate((2, np.zeros((4, 4)))),
+    ("parts", "of another dtype"): lambda: concatenate((0, np.zeros((2, 4), np.float32))),
+    ("parts", "too many"): lambda: concatenate(*[(0, np.zeros((2, 0)))] * 65),
     ("plan", "of numbers"): lambda: add_small((1, 2, 3, 2.0**53, False, False, 1.0)),
     ("lengths", "negative"): lambda: count_within(3, -1),
     ("lengths", "that overflow"): lambda: count_within(2**62, 2**62, 2**62, 2**62, 2),

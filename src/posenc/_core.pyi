@@ -164,6 +164,16 @@ def tables(
     value is there twice, in both columns of its pair.
     """
 
+def concatenate(
+    out: npt.NDArray[Any], parts: tuple[tuple[int, npt.NDArray[Any]], ...], stream: bool
+) -> None:
+    """Put every row of ``out`` (..., length, width) together from rows of ``parts``, at most 64.
+
+    A part is an axis of ``out``, any but the last, and rows (m, columns) with m that axis's length:
+    a row of ``out`` takes the one that its index on the axis says. They follow one another, and have
+    the width of ``out`` together, unit stride on the last axis, its dtype and none of its memory.
+    """
+
 def count_within(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
     """``out`` (sum(lengths),) counts 0, 1, ... for each of ``lengths`` (m,), none of them negative."""
 

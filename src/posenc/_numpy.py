@@ -225,6 +225,15 @@ def tables(
             cosines[part.at][..., columns] = rows[..., n:]
 
 
+def concatenate(out: Array, parts: tuple[tuple[int, Array], ...], stream: bool) -> None:
+    first = 0
+    for axis, rows in parts:
+        others = [1] * (out.ndim - 2 - axis)
+        columns = rows.shape[1]
+        out[..., first : first + columns] = rows.reshape(len(rows), *others, columns)
+        first += columns
+
+
 def count_within(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
     begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
     np.subtract(np.arange(len(out)), begins, out=out)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _blocks, _checks, _formats
+from . import _arrays, _backend, _blocks, _checks, _formats
 from ._arrays import Array
 from .sinusoidal import Source, convert_keywords, source_of
 
@@ -28,11 +28,10 @@ _Coordinates = Callable[[Array, int], Array]
 
 
 class _Columns(NamedTuple):
-    """Columns ``of`` an axis's encodings, which a grid has as its columns ``to``."""
+    """Columns of an axis's encodings, which follow one another in a grid."""
 
     axis: int
     of: slice
-    to: slice
 
 
 class _Arrangement(NamedTuple):
@@ -343,17 +342,16 @@ def _widths(d_model: int, arrangement: _Arrangement, count: int, odd: bool) -> l
 def _columns(
     widths: Sequence[int], order: Sequence[int], together: bool, d_model: int
 ) -> list[_Columns]:
-    """Where the columns of each axis's encodings stand in a grid of so many columns."""
+    """What a grid of so many columns has of the encodings of each axis, in its order."""
     result = []
-    first = 0
+    left = d_model
     for part in (0,) if together else (0, 1):  # sines and cosines, or sines and then cosines
         for axis in order:
             size = widths[axis] if together else widths[axis] // 2
-            kept = min(size, d_model - first)  # less where the arrangement cuts
+            kept = min(size, left)  # less where the arrangement cuts
             if kept > 0:
-                of = slice(part * size, part * size + kept)
-                result.append(_Columns(axis, of, slice(first, first + kept)))
-            first += size
+                result.append(_Columns(axis, slice(part * size, part * size + kept)))
+            left -= kept
     return result
 
 
@@ -380,18 +378,19 @@ def _write(
     to all points of the tile. A single axis needs no copies.
     """
     shape = grid.shape[:-1]
+    if len(shape) == 1 and grid.shape[-1] == sources[0].width:
+        for (part,) in _blocks.tiles(shape, [_ENCODED_BYTES // _COORDINATE_BYTES]):
+            sources[0].encode(coordinates_of[0](part), None, grid[part], 1)
+        return
     steps = [
         _rows_at_once(source, length, len(shape), grid.itemsize)
         for source, length in zip(sources, shape, strict=True)
     ]
-    if len(shape) == 1 and grid.shape[-1] == sources[0].width:
-        for (part,) in _blocks.tiles(shape, steps):
-            sources[0].encode(coordinates_of[0](part), None, grid[part], 1)
-        return
     encoded = [
         _arrays.empty((step, source.width), grid.dtype)
         for step, source in zip(steps, sources, strict=True)
     ]
+    stream = _arrays.use_streaming_stores(grid)
     parts = [slice(0)] * len(shape)  # of each axis, what `encoded` has
     for tile in _blocks.tiles(shape, steps):
         for axis, part in enumerate(tile):
@@ -399,7 +398,7 @@ def _write(
                 rows = encoded[axis][: part.stop - part.start]
                 sources[axis].encode(coordinates_of[axis](part), None, rows, 1)
                 parts[axis] = part
-        _copy(grid[tile], encoded, columns)
+        _concatenate(grid[tile], encoded, columns, stream)
 
 
 def _rows_at_once(source: Source, length: int, axes: int, itemsize: int) -> int:
@@ -408,17 +407,16 @@ def _rows_at_once(source: Source, length: int, axes: int, itemsize: int) -> int:
     return max(1, min(length, _ENCODED_BYTES // (axes * row_bytes)))
 
 
-def _copy(points: Array, encoded: Sequence[Array], columns: Sequence[_Columns]) -> None:
+def _concatenate(
+    points: Array, encoded: Sequence[Array], columns: Sequence[_Columns], stream: bool
+) -> None:
     """Copy the rows of each axis to all points of a tile (..., d_model)."""
+    points = _formats.kernel_bits(points)
+    rows = [(axis, _formats.kernel_bits(encoded[axis][:, of])) for axis, of in columns]
     shape = points.shape[:-1]
-    copies = []
-    for axis, of, to in columns:
-        rows = encoded[axis][: shape[axis], of]
-        others = [1] * (len(shape) - 1 - axis)
-        copies.append((points[..., to], axis, rows.reshape(len(rows), *others, -1)))
     for block in _blocks.blocks(shape, _blocks.COPIED // points.shape[-1]):
-        for target, axis, rows in copies:
-            target[block] = rows[block[axis]]
+        parts = tuple([(axis, each[: shape[axis]][block[axis]]) for axis, each in rows])
+        _backend.kernels.concatenate(points[block], parts, stream)
 
 
 def _write_zeros(rows: Array) -> None:
