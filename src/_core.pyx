@@ -113,8 +113,6 @@ cdef enum:
     MAX_PLANS = 64
     # Parts of a row, at most: the sines and the cosines of every axis of a grid.
     MAX_PARTS = 64
-    # Bytes modulo which the processor first compares the addresses of loads and of stores.
-    PAGE = 4096
     # Columns whose sines and cosines are taken at a time.
     COLUMNS = 256
     # Bytes of a tile: `rows_of_tile`.
@@ -125,18 +123,18 @@ cdef enum:
     MAX_TABLE = 1 << 19
     # Bytes of results that are made at a time before they are streamed.
     SCRATCH = 1 << 11
-    # Bytes of contiguous rows from which non-temporal stores are faster.
+    # Bytes from which a stretch is worth the lines at its ends, which it shares with others.
     LEAST_STRETCH = 1 << 10
     # Bytes of a tile of sines and cosines, which rotates every batch entry while it is in cache.
     ROPE_TILE = 1 << 18
     # Bytes of rotated rows that are made in cache and then stored together.
     STRETCH = 1 << 13
-    # Bytes from which a stretch is worth the lines at its ends, which it shares with others.
-    SHORT_STRETCH = 1 << 10
     # Largest output, in bytes, of the fast path `try_add_small`.
     SMALL = 1 << 24
     # Bytes of output up to which the GIL is kept: to release it costs 40 ns, more than the work.
     TINY = 1 << 14
+    # Bytes that x is prefetched ahead of what is read.
+    AHEAD = 4096
     # Runs that are grouped by anchor at a time; it bounds the scratch.
     WINDOW = 16384
     # Views of rows in a call of `rotate` or `tables`; those of positions follow.

@@ -369,7 +369,7 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
         const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
         const double *offset, ptrdiff_t n, real scale, Range full, char *memory,                   \
         Variant variant) {                                                                         \
-        ptrdiff_t column = column_size(variant.part, sizeof(real)), step = CHUNK / column;         \
+        ptrdiff_t column = column_size(variant.part, sizeof(real)), step = STAGED / column;        \
         int waits = lags(plus->x, plus->out) || lags(minus->x, plus->out)                          \
                     || lags(plus->x, minus->out) || lags(minus->x, minus->out);                    \
         if (!variant.adds || !waits) {                                                             \
@@ -383,8 +383,8 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
             size_t size = (range.end - first) * column;                                            \
             memcpy(to, plus->x + first * column, size);                                            \
             above.x = to - first * column;                                                         \
-            if (variant.which == BOTH) memcpy(to + CHUNK, minus->x + first * column, size);        \
-            below.x = to + (variant.which == BOTH ? CHUNK : 0) - first * column;                   \
+            if (variant.which == BOTH) memcpy(to + STAGED, minus->x + first * column, size);       \
+            below.x = to + (variant.which == BOTH ? STAGED : 0) - first * column;                  \
             add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, variant);    \
         }                                                                                          \
     }                                                                                              \
@@ -398,7 +398,7 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
         Range full = {first, first + (n - first) / aside * aside};                                 \
         size_t after = (n - full.end) * column;                                                    \
         if (before) {                                                                              \
-            char *above = apart_from(memory, plus->out), *below = above + CHUNK;                   \
+            char *above = apart_from(memory, plus->out), *below = above + STAGED;                  \
             add_angles_##real##_aside(above, below, plus, minus, anchor, offset, n, scale, 0,      \
                                       variant);                                                    \
             if (wants_plus(variant.which)) store_first_columns(plus, above, before);               \
@@ -406,7 +406,7 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
         }                                                                                          \
         add_angles_##real##_staged(plus, minus, anchor, offset, n, scale, full, memory, variant);  \
         if (after) {                                                                               \
-            char *above = apart_from(memory, plus->out + n * column), *below = above + CHUNK;      \
+            char *above = apart_from(memory, plus->out + n * column), *below = above + STAGED;     \
             add_angles_##real##_aside(above, below, plus, minus, anchor, offset, n, scale,         \
                                       n - aside, variant);                                         \
             above += aside * column;                                                               \
@@ -419,7 +419,7 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
     static ALWAYS_INLINE void add_angles_##real##_rows(                                            \
         const Rows *rows, ptrdiff_t first, ptrdiff_t last, const double *anchor,                   \
         const double *offsets, ptrdiff_t n, real scale, char *shared_lines, Variant variant) {     \
-        char memory[APART_ROOM + 2 * CHUNK];                                                       \
+        char memory[APART_ROOM + 2 * STAGED];                                                      \
         size_t skipped = variant.part == COSINES ? n * sizeof(real) : 0;                           \
         for (ptrdiff_t k = first; k <= last; k++) {                                                \
             const double *row = variant.which == COPY ? anchor + 2 * n * k : anchor;               \

@@ -14,19 +14,17 @@ cdef void flush(Stretch *stretch, bint all_of_it) noexcept nogil:
     cdef Py_ssize_t size = stretch.size
     if not all_of_it:
         size -= <size_t> (stretch.out + size) % CACHE_LINE
-    stream_copy(stretch.out, stretch.made, stretch.made, size)
+    stream_copy(stretch.out, stretch.made, size)
     stretch.out += size
     stretch.size -= size
     memcpy(stretch.made, stretch.made + size, stretch.size)  # less than a line, from beyond it
 
 
-# Store what there is, and go on from `out`. Loads that lie a few bytes behind a non-temporal store
-# modulo 4096 wait for it, so what is made begins ahead of where it goes.
+# Store what there is, and go on from `out`.
 cdef void begin_stretch(Stretch *stretch, char *out) noexcept nogil:
-    cdef size_t lag = <size_t> (out - stretch.scratch) % PAGE // CACHE_LINE * CACHE_LINE
     flush(stretch, True)
     stretch.out = out
-    stretch.made = stretch.scratch + lag + 4 * CACHE_LINE
+    stretch.made = apart_from(stretch.scratch, out)
 
 
 cdef inline void write(Stretch *stretch, char *out, const char *data,
@@ -114,7 +112,7 @@ cdef int concatenate_call(cnp.ndarray out, tuple parts, bint stream) except -1:
     cdef char *memory
     if count > MAX_PARTS + 1:
         refuse("parts")
-    memory = <char *> malloc(views + sizes + TILE + PAGE + 4 * CACHE_LINE)
+    memory = <char *> malloc(views + sizes + TILE + APART_ROOM)
     if memory is NULL:
         raise MemoryError("posenc: no memory for the parts of rows")
     stretch.out = stretch.made = stretch.scratch = memory + views + sizes if stream else NULL

@@ -25,7 +25,7 @@ enum {
     APART_ROOM = ALIAS_SPAN + CACHE_LINE,
     /* Bytes that are made in scratch at a time for each of two stretches: half of what the store
      * buffer holds, so that it never runs empty. */
-    CHUNK = 1024
+    STAGED = 1024
 };
 
 static ALWAYS_INLINE size_t bytes_to_cache_line(const void *address) {
@@ -83,7 +83,7 @@ DEFINE_ADD_ROW(double)
                                                         ptrdiff_t size, int streams) {             \
         const ptrdiff_t page = ALIAS_SPAN / sizeof(real), step = sizeof(reals) / sizeof(real);     \
         const ptrdiff_t line = CACHE_LINE / sizeof(real);                                          \
-        const ptrdiff_t apart = streams ? page : CHUNK / (ptrdiff_t)sizeof(real);                  \
+        const ptrdiff_t apart = streams ? page : STAGED / (ptrdiff_t)sizeof(real);                 \
         for (ptrdiff_t i = 0; i < size; i += line)                                                 \
             for (ptrdiff_t p = 0; p < pages; p++) {                                                \
                 prefetch(x + p * page + i + pages * page);                                         \
@@ -100,8 +100,8 @@ DEFINE_ADD_ROW(double)
                                                                                                    \
     static void stream_sum_##real(real *out, const real *x, const real *row, real factor,          \
                                   ptrdiff_t count) {                                               \
-        const ptrdiff_t page = ALIAS_SPAN / sizeof(real), chunk = CHUNK / sizeof(real);            \
-        char memory[APART_ROOM + 2 * CHUNK];                                                       \
+        const ptrdiff_t page = ALIAS_SPAN / sizeof(real), chunk = STAGED / sizeof(real);           \
+        char memory[APART_ROOM + 2 * STAGED];                                                      \
         ptrdiff_t j = bytes_to_cache_line(out) / sizeof(real), end, pages, size;                   \
         int waits = lags(x, out) || lags(row, out);                                                \
         reals scale = set1_##reals(factor);                                                        \
