@@ -14,14 +14,18 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove
 
 cimport numpy as cnp
-from cpython.float cimport PyFloat_CheckExact
+from cpython.bool cimport PyBool_Check
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.object cimport PyObject
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.type cimport PyType_Check
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
 cnp.import_array()
 
 cdef extern from "Python.h":
     ctypedef struct PyThreadState
+    PyObject *PyImport_GetModuleDict()
     PyThreadState *PyEval_SaveThread()
     void PyEval_RestoreThread(PyThreadState *thread)
 
@@ -119,6 +123,8 @@ cdef enum:
     TILE = 1 << 13
     LONG_TILE = 1 << 16
     MAX_TILE = 1 << 18
+    # Bytes of scratch that need no memory of their own.
+    LOCAL = 1 << 14
     # Bytes of a tile that has the rows of all positions: no more than a level-2 cache.
     MAX_TABLE = 1 << 19
     # Bytes of results that are made at a time before they are streamed.
@@ -129,8 +135,10 @@ cdef enum:
     ROPE_TILE = 1 << 18
     # Bytes of rotated rows that are made in cache and then stored together.
     STRETCH = 1 << 13
-    # Largest output, in bytes, of the fast path `try_add_small`.
+    # Bytes of the largest output, and rows, of the short way: no work for threads or pieces.
     SMALL = 1 << 24
+    # Axes of a usual array, at most.
+    USUAL_AXES = 16
     # Bytes of output up to which the GIL is kept: to release it costs 40 ns, more than the work.
     TINY = 1 << 14
     # Bytes that x is prefetched ahead of what is read.
@@ -147,6 +155,7 @@ include "kernels/walk.pxi"
 include "kernels/gather_add.pxi"
 include "kernels/rope.pxi"
 include "kernels/concatenate.pxi"
+include "kernels/short_way.pxi"
 include "kernels/counting.pxi"
 
 
@@ -157,20 +166,19 @@ def instruction_sets():
 
 def aligned_array(cnp.ndarray buffer not None, tuple shape not None, cnp.dtype dtype not None):
     cdef cnp.npy_intp sizes[MAX_AXES]
-    cdef Py_ssize_t skipped = -<size_t> cnp.PyArray_DATA(buffer) % CACHE_LINE, axis
     cdef cnp.ndarray array
+    cdef Py_ssize_t axis
     cdef int axes = <int> min(len(shape), MAX_AXES + 1)
     if axes > MAX_AXES:
         refuse("shape")
     for axis in range(axes):
         sizes[axis] = shape[axis]
     # NumPy refuses a negative size, and a number of bytes that overflows.
-    array = cnp.PyArray_SimpleNewFromData(axes, sizes, dtype.type_num,
-                                          cnp.PyArray_BYTES(buffer) + skipped)
+    array = array_over(buffer, axes, sizes, dtype.type_num)
     if not cnp.PyArray_ISCARRAY(buffer) or (
-            cnp.PyArray_NBYTES(array) > cnp.PyArray_NBYTES(buffer) - skipped):
+            cnp.PyArray_NBYTES(array) > cnp.PyArray_NBYTES(buffer) - (
+                cnp.PyArray_BYTES(array) - cnp.PyArray_BYTES(buffer))):
         refuse("buffer")
-    cnp.set_array_base(array, buffer)
     return array
 
 
@@ -191,42 +199,54 @@ def make_table(cnp.ndarray table not None, cnp.ndarray quarter_turns not None,
                    turns, n, smallest)
 
 
+def try_fill(out, start, workers, plan, Py_ssize_t width):
+    if not is_one(workers):
+        return None
+    return short_fill(out, None, None, None, start, plan, width)
+
+
+def try_table(length, start, dtype, workers, plan, Py_ssize_t width):
+    if dtype is None or not is_one(workers):
+        return None
+    return short_fill(None, length, None, dtype, start, plan, width)
+
+
+def try_encode(out, positions, dtype, workers, plan, Py_ssize_t width):
+    if positions is None or not is_one(workers):
+        return None
+    return short_fill(out, None, positions, dtype, 0, plan, width)
+
+
+def try_add(out, x, start, positions, mask, scale, workers, rows, Py_ssize_t width):
+    cdef double factor
+    if not (is_one(workers) and is_factor(scale, &factor)):
+        return None
+    return short_add(out, x, None, start, positions, mask, rows, factor, width)
+
+
+def try_embed(out, ids, weight, start, positions, mask, scale, workers, rows, Py_ssize_t width):
+    cdef double factor
+    if ids is None or not (is_one(workers) and is_factor(scale, &factor)):
+        return None
+    return short_add(out, weight, ids, start, positions, mask, rows, factor, width)
+
+
+def try_rotate(out, x, start, positions, inverse, workers, plan, Py_ssize_t dim,
+               bint interleaved):
+    if not (is_one(workers) and PyBool_Check(inverse)):
+        return None
+    return short_rotate(out, x, start, positions, plan, dim, interleaved, inverse)
+
+
 def fill(cnp.ndarray out not None, double start, cnp.ndarray positions, plan, bint stream,
          Py_ssize_t first, Py_ssize_t stop):
-    cdef Walk walk
-    cdef View views[VIEWS]
-    cdef PlanView view
-    view_plan(&view, plan)
-    walk_sums(&walk, views, out, None, None, start, positions, None, cnp.NPY_FLOAT64, first, stop)
-    encode_walk(&walk, out, None, start, &view, 1.0, stream, first, stop)
+    encode(out, None, None, start, positions, None, plan, 1.0, stream, first, stop)
 
 
 def add(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids, double start,
         cnp.ndarray positions, cnp.ndarray mask, plan, double scale, bint stream,
         Py_ssize_t first, Py_ssize_t stop):
-    cdef Walk walk
-    cdef View views[VIEWS]
-    cdef PlanView view
-    view_plan(&view, plan)
-    walk_sums(&walk, views, out, x, ids, start, positions, mask, cnp.NPY_FLOAT64, first, stop)
-    encode_walk(&walk, out, x, start, &view, scale, stream, first, stop)
-
-
-def try_add_small(out, x, start, scale, workers, plan):
-    cdef int overflow = 0
-    cdef long long begin
-    cdef double near
-    if not (cnp.PyArray_CheckExact(out) and cnp.PyArray_CheckExact(x) and PyLong_CheckExact(start)
-            and PyFloat_CheckExact(scale) and scale == scale and PyLong_CheckExact(workers)
-            and workers == 1 and PyTuple_Check(plan) and PyTuple_GET_SIZE(plan) == PLAN_FIELDS
-            and is_small_sum(out, x)):
-        return False
-    # No call of this size reaches a position out of bounds from here.
-    near = <double> <object> PyTuple_GET_ITEM(plan, MAX_POSITION) - SMALL / 8
-    begin = PyLong_AsLongLongAndOverflow(start, &overflow)
-    if overflow or not -near <= begin <= near:
-        return False
-    return try_encode_small(out, x, begin, scale, plan)
+    encode(out, x, ids, start, positions, mask, plan, scale, stream, first, stop)
 
 
 def gather_add(cnp.ndarray out not None, cnp.ndarray x not None, cnp.ndarray ids, double start,

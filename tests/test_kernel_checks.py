@@ -52,9 +52,9 @@ def of_pairs(*pairs: int) -> tuple[Any, Plan]:
     return np.array(pairs, np.int64), plan_of(len(pairs))
 
 
-def add_small(plan: Any) -> None:
+def try_add(plan: Any) -> None:
     x = np.zeros(SHAPE)
-    _backend.kernels.try_add_small(x, x, 0, 1.0, 1, plan)
+    _backend.kernels.try_add(x, x, 0, None, None, 1.0, 1, plan, 4)
 
 
 def count_within(*lengths: int) -> None:
@@ -87,6 +87,7 @@ REFUSED: dict[tuple[str, str], Callable[[], None]] = {
     ("parts", "of another dtype"): lambda: concatenate((0, np.zeros((2, 4), np.float32))),
     ("parts", "too many"): lambda: concatenate(*[(0, np.zeros((2, 0)))] * 65),
     ("plan", "of numbers"): lambda: add_small((1, 2, 3, 2.0**53, False, False, 1.0)),
+    ("plan", "of numbers"): lambda: try_add((1, 2, 3, 2.0**53, False, False, 1.0)),
     ("lengths", "negative"): lambda: count_within(3, -1),
     ("lengths", "that overflow"): lambda: count_within(2**62, 2**62, 2**62, 2**62, 2),
     ("lengths", "too few"): lambda: count_within(1),

@@ -40,7 +40,7 @@ RETIRED = {
     # participles and other words that hide what a function does
     r"\bwhole_lines\b": "align_up",
     r"\bmagnets?\b": "round_bias",
-    r"\badd_at_once\b": "try_add_small",
+    r"\badd_at_once\b": "try_add",
     r"\blooked_up\b": "gathered",
     r"\b_tiles\((plan\b|$)": "the tiles that the kernels make",
     r"\bplain_target\b|\bTarget whole\b": "unmerged",

@@ -517,10 +517,11 @@ cdef Py_ssize_t rows_of_tile(const Walk *walk, const Target *target, size_t row,
 
 
 # Room for an anchor's row, for a tile, and for as many runs as may wait. Each begins a cache line,
-# which half of the loads would cross elsewhere.
+# which half of the loads would cross elsewhere. Little of it is `local`, the caller's: a token takes
+# less time than to allocate memory.
 cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Target *target,
-                  size_t itemsize, Traversal traversal, Py_ssize_t rows) except -1:
-    cdef size_t anchor = 2 * plan.n * sizeof(double), tile = 0
+                  size_t itemsize, Traversal traversal, Py_ssize_t rows, char *local) except -1:
+    cdef size_t anchor = 2 * plan.n * sizeof(double), tile = 0, size
     cdef size_t row = made_width(plan.n, target.width) * itemsize
     cdef Py_ssize_t max_runs = 0
     cdef char *free_scratch
@@ -533,11 +534,13 @@ cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Targ
     elif traversal == TILED or target.way != DIRECT:
         scratch.tile_rows = min(rows, rows_of_tile(walk, target, row, traversal))
         tile = row * scratch.tile_rows
-    scratch.memory = malloc(CACHE_LINE + align_up(anchor) + align_up(tile)
-                            + size_of_window(max_runs))
-    if scratch.memory is NULL:
-        raise MemoryError("posenc: no memory for a few rows of scratch")
-    free_scratch = <char *> align_up(<size_t> scratch.memory)
+    size = CACHE_LINE + align_up(anchor) + align_up(tile) + size_of_window(max_runs)
+    scratch.memory = NULL
+    if size > LOCAL:
+        scratch.memory = malloc(size)
+        if scratch.memory is NULL:
+            raise MemoryError("posenc: no memory for a few rows of scratch")
+    free_scratch = <char *> align_up(<size_t> (local if size <= LOCAL else scratch.memory))
     plan.anchor = <double *> take(&free_scratch, anchor)
     scratch.tile = take(&free_scratch, tile)
     begin_window(&scratch.window, free_scratch, max_runs)
@@ -605,13 +608,14 @@ cdef int encode_walk(Walk *walk, cnp.ndarray out, cnp.ndarray x, double start, P
     cdef Scratch scratch
     cdef PyThreadState *thread
     cdef Traversal traversal
+    cdef char[LOCAL] local
     # 16-bit formats are added in float, and rounded from double
     cdef bint single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32 or (
         target.format is not NULL and target.adds)
     cdef size_t itemsize = sizeof(float) if single else sizeof(double)
     choose_way(&target, plan, walk, itemsize)
     traversal = traversal_of(walk, &target, made_width(plan.n, target.width) * itemsize, &scratch)
-    allocate(&scratch, plan, walk, &target, itemsize, traversal, stop - first)
+    allocate(&scratch, plan, walk, &target, itemsize, traversal, stop - first, local)
     thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
     if single:
         encode_range(walk, first, stop, traversal, start, plan, &target, &scratch,
@@ -624,38 +628,13 @@ cdef int encode_walk(Walk *walk, cnp.ndarray out, cnp.ndarray x, double start, P
     return 0
 
 
-# Whether both are plain C-contiguous arrays of float32 or float64 of one shape (batch, length,
-# width), not large, the same or apart.
-cdef bint is_small_sum(cnp.ndarray out, cnp.ndarray x) noexcept:
-    cdef char *to = cnp.PyArray_BYTES(out)
-    cdef char *source = cnp.PyArray_BYTES(x)
-    cdef Py_ssize_t size = cnp.PyArray_NBYTES(out)
-    return (cnp.PyArray_NDIM(out) == 3 == cnp.PyArray_NDIM(x)
-            and cnp.PyArray_TYPE(out) == cnp.PyArray_TYPE(x)
-            and cnp.PyArray_TYPE(out) in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64)
-            and cnp.PyArray_ISCARRAY(out) and cnp.PyArray_ISCARRAY_RO(x)
-            and cnp.PyArray_SAMESHAPE(out, x) and 0 < size <= SMALL
-            and (to == source or to + size <= source or source + size <= to))
-
-
-# The same for such arrays, whose walk needs no more checks, unless their width is odd: then the
-# checks in Python have their say.
-cdef bint try_encode_small(cnp.ndarray out, cnp.ndarray x, double start, double scale,
-                           plan) except -1:
+# The same, of arguments as they come.
+cdef int encode(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
+                cnp.ndarray positions, cnp.ndarray mask, plan, double scale, bint stream,
+                Py_ssize_t first, Py_ssize_t stop) except -1:
     cdef Walk walk
     cdef View views[VIEWS]
     cdef PlanView view
     view_plan(&view, plan)
-    if cnp.PyArray_DIM(out, 2) != 2 * view.n:
-        return False
-    walk.views = views
-    walk.count = 2
-    walk.entries, walk.length = cnp.PyArray_DIM(out, 0), cnp.PyArray_DIM(out, 1)
-    walk.axes = walk.entries > 1
-    walk.shape[0] = walk.entries
-    views[OUT].data, views[X].data = cnp.PyArray_BYTES(out), cnp.PyArray_BYTES(x)
-    views[OUT].strides[0] = views[X].strides[0] = cnp.PyArray_STRIDE(out, 0)
-    views[OUT].row_stride = views[X].row_stride = cnp.PyArray_STRIDE(out, 1)
-    views[POSITIONS].data = views[MASK].data = views[IDS].data = NULL
-    encode_walk(&walk, out, x, start, &view, scale, False, 0, walk.entries * walk.length)
-    return True
+    walk_sums(&walk, views, out, x, ids, start, positions, mask, cnp.NPY_FLOAT64, first, stop)
+    return encode_walk(&walk, out, x, start, &view, scale, stream, first, stop)

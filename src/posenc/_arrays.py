@@ -236,6 +236,16 @@ def last_axis(name: str, array: Array) -> int:
     return int(shape[-1])
 
 
+def usual_width(array: object) -> int:
+    """The length of the last axis of an array that can have rows of floats; 0 of other objects.
+
+    It is quick, as most arrays are such: others are for the checks of the argument.
+    """
+    if type(array) is np.ndarray and array.ndim > 1 and is_float(array.dtype):
+        return int(array.shape[-1])
+    return 0
+
+
 def in_place(x: Array, out: Array) -> bool:
     """Whether ``out`` is ``x``; ValueError where they share memory in any other way."""
     if not np.may_share_memory(x, out):

@@ -1,7 +1,7 @@
 """The cache of plans and of what holds them: least recently used, bounded in number and bytes."""
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -22,12 +22,20 @@ _MAX_BYTES = 1 << 25
 _entries: "dict[Hashable, tuple[_Sized, int]]" = {}
 
 
+def find(key: Hashable) -> Any:
+    """What was made for this key, if it is still there, or None."""
+    entry = _entries.pop(key, None)
+    if entry is None:
+        return None
+    _entries[key] = entry
+    return entry[0]
+
+
 def get(key: Hashable, make: Callable[[], T]) -> T:
     """What ``make()`` returned for this key, if it is still there, or else returns."""
-    entry = _entries.pop(key, None)
-    if entry is not None:
-        _entries[key] = entry
-        return entry[0]  # type: ignore[return-value]
+    value: T | None = find(key)
+    if value is not None:
+        return value
     value = make()
     size = value.nbytes
     if size <= _MAX_BYTES:

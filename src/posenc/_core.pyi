@@ -35,6 +35,14 @@ Rounding
 
 ``stream`` asks for non-temporal stores, which leave the caches as they are. It changes no bit.
 
+Short ways
+    What begins with `try_` takes a caller's arguments as they are, whatever they are, and returns
+    the result of the call. If an argument is not usual or not right, it returns None instead, and
+    nothing was written: the checks in Python either say what is wrong or call a kernel. Usual are
+    arrays of NumPy's own type, C-contiguous, aligned and in native byte order; int32 or int64 for
+    positions and ids, which may also be float64 for a plan, and bool for masks; ints and floats of
+    Python's own types, one worker, and a result of at most 16 MB.
+
 The kernels that count tokens, from `count_within` on, take C-contiguous arrays alone.
 """
 
@@ -47,22 +55,6 @@ from ._plan import Plan
 
 def instruction_sets() -> list[str]:
     """The instruction sets beyond the baseline that this processor runs: of `_core` alone."""
-
-def try_add_small(
-    out: object,
-    x: object,
-    start: object,
-    scale: object,
-    workers: object,
-    plan: Plan,
-) -> bool:
-    """``out = x * scale + PE`` if the call is a small and simple one; whatever the arguments are.
-
-    It is where the arrays are plain, C-contiguous, of one dtype of float32 and float64 and one shape
-    (batch, length, width) with an even width, of at most 16 MB, and the same or disjoint; numbers
-    are ints and a float; and there is one worker. If not, the result is False, and nothing was
-    written: the checks in Python either say what is wrong or call `add`.
-    """
 
 def aligned_array(
     buffer: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -173,6 +165,61 @@ def concatenate(
     a row of ``out`` takes the one that its index on the axis says. They follow one another, and have
     the width of ``out`` together, unit stride on the last axis, its dtype and none of its memory.
     """
+
+def try_fill(
+    out: object, start: object, workers: object, plan: Plan, width: int
+) -> npt.NDArray[Any] | None:
+    """``out`` filled with rows of the plan."""
+
+def try_table(
+    length: object, start: object, dtype: object, workers: object, plan: Plan, width: int
+) -> npt.NDArray[Any] | None:
+    """A new table of rows of the plan."""
+
+def try_encode(
+    out: object, positions: object, dtype: object, workers: object, plan: Plan, width: int
+) -> npt.NDArray[Any] | None:
+    """Rows of the plan for the positions, in ``out`` or a new array."""
+
+def try_add(
+    out: object,
+    x: object,
+    start: object,
+    positions: object,
+    mask: object,
+    scale: object,
+    workers: object,
+    rows: Plan | npt.NDArray[Any],
+    width: int,
+) -> npt.NDArray[Any] | None:
+    """``x * scale`` and rows of a plan or of a learned table."""
+
+def try_embed(
+    out: object,
+    ids: object,
+    weight: object,
+    start: object,
+    positions: object,
+    mask: object,
+    scale: object,
+    workers: object,
+    rows: Plan | npt.NDArray[Any],
+    width: int,
+) -> npt.NDArray[Any] | None:
+    """``weight[ids] * scale`` and the same rows."""
+
+def try_rotate(
+    out: object,
+    x: object,
+    start: object,
+    positions: object,
+    inverse: object,
+    workers: object,
+    plan: Plan,
+    dim: int,
+    interleaved: bool,
+) -> npt.NDArray[Any] | None:
+    """``x`` with its first ``dim`` columns rotated by the plan of all pairs."""
 
 def count_within(out: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> None:
     """``out`` (sum(lengths),) counts 0, 1, ... for each of ``lengths`` (m,), none of them negative."""

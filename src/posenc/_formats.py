@@ -52,7 +52,7 @@ FORMATS: Final = {
 
 # Types of ml_dtypes, which NumPy does not know until that is imported, as the kernels see them.
 _EXTENSIONS: Final = {"bfloat16": np.dtype(np.uint16)}
-_OF_NUMPY = tuple(dtype for dtype in FORMATS if dtype not in _EXTENSIONS.values())
+_OF_NUMPY = frozenset(dtype for dtype in FORMATS if dtype not in _EXTENSIONS.values())
 
 _names = [row.name for row in FORMATS.values()]
 NAMES = f"{', '.join(_names[:-1])} or {_names[-1]}"

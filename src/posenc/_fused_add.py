@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _checks, _formats, _pieces
+from . import _arrays, _backend, _checks, _formats, _pieces
 from ._arrays import Array
 
 if TYPE_CHECKING:
@@ -33,8 +33,12 @@ if TYPE_CHECKING:
             """`add` or `gather_add` of the backend in use."""
 
         @property
+        def rows(self) -> Any:
+            """A plan, or a table to gather from."""
+
+        @property
         def operand(self) -> Any:
-            """What the kernel makes the rows of: a plan, or a table to gather from."""
+            """The same as the kernel takes it."""
 
         def as_positions(self, positions: npt.ArrayLike) -> Array:
             """A caller's positions as an array of our own."""
@@ -69,6 +73,11 @@ def add(
     workers: SupportsIndex,
 ) -> Array:
     """``x * scale`` and the rows of the source."""
+    done: Array | None = _backend.kernels.try_add(
+        out, x, start, positions, mask, scale, workers, source.rows, source.width
+    )
+    if done is not None:
+        return done
     given = _arrays.as_array("x", x)
     options = _convert(source, start, positions, mask, scale, workers)
     # No code but ours and NumPy's from here on.
@@ -94,6 +103,11 @@ def embed(
     workers: SupportsIndex,
 ) -> Array:
     """``weight[ids] * scale`` and the rows of the source; the table is the argument `name`."""
+    done: Array | None = _backend.kernels.try_embed(
+        out, ids, weight, start, positions, mask, scale, workers, source.rows, source.width
+    )
+    if done is not None:
+        return done
     given = _arrays.as_array(name, weight)
     chosen = _arrays.as_indices("ids", ids)
     _arrays.check_ndim("ids", chosen)

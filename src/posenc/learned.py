@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +15,9 @@ class _Source:
     """The rows of a learned table: a `_fused_add.Source`."""
 
     def __init__(self, table: Array) -> None:
-        self.table = table
-
-    @property
-    def width(self) -> int:
-        return int(self.table.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.table.dtype
+        self.table = self.rows = table
+        self.width = int(table.shape[1])
+        self.dtype = table.dtype
 
     @property
     def kernel(self) -> Callable[..., None]:

@@ -454,6 +454,12 @@ class Rotary:
             or cannot be written in place. Nothing has been written if an error is raised.
         """
         plan = self._plan
+        if positions is None or not plan.axis_plans:
+            done: Array | None = _backend.kernels.try_rotate(
+                out, x, start, positions, inverse, workers, plan.plan, plan.dim, plan.interleaved
+            )
+            if done is not None:
+                return done
         given = _arrays.as_array("x", x)
         first, own_positions = _convert(plan, start, positions)
         inverse = _checks.boolean("inverse", inverse)

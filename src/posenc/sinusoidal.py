@@ -52,7 +52,7 @@ class Source:
 
     def __init__(self, width: int, plan: Plan) -> None:
         self.width = width
-        self.plan = plan
+        self.plan = self.rows = plan
 
     @property
     def nbytes(self) -> int:
@@ -86,6 +86,11 @@ class Source:
         dtype: npt.DTypeLike,
         workers: SupportsIndex,
     ) -> Array:
+        done: Array | None = _backend.kernels.try_table(
+            length, start, dtype, workers, self.plan, self.width
+        )
+        if done is not None:
+            return done
         rows = _checks.integer("length", length, least=0)
         first = _checks.integer("start", start)
         begin = _arrays.check_start(first, rows, self.plan.max_position)
@@ -95,6 +100,9 @@ class Source:
         return out
 
     def fill(self, out: Array, start: SupportsIndex, workers: SupportsIndex) -> Array:
+        done: Array | None = _backend.kernels.try_fill(out, start, workers, self.plan, self.width)
+        if done is not None:
+            return done
         first = _checks.integer("start", start)
         threads = _pieces.thread_count(workers)
         # No code but ours and NumPy's from here on.
@@ -114,6 +122,11 @@ class Source:
         out: Array | None,
         workers: SupportsIndex,
     ) -> Array:
+        done: Array | None = _backend.kernels.try_encode(
+            out, positions, dtype, workers, self.plan, self.width
+        )
+        if done is not None:
+            return done
         wanted = None if dtype is None else _formats.float_dtype(dtype)
         own_positions = self.as_positions(positions)
         _arrays.check_ndim("positions", own_positions)
@@ -353,17 +366,7 @@ class Sinusoidal:
         workers: SupportsIndex = 1,
     ) -> Array:
         """Return ``x * scale + PE``, computed in one pass, as `posenc.add` does."""
-        source = self._source
-        # A small call without faults, as of one token, is checked and done in the kernel. Of odd widths
-        # a plan alone does not say which is right.
-        if (
-            positions is None
-            and mask is None
-            and not source.width % 2
-            and _backend.kernels.try_add_small(out, x, start, scale, workers, source.plan)
-        ):
-            return cast(Array, out)
-        return _fused_add.add(source, x, start, positions, mask, scale, out, workers)
+        return _fused_add.add(self._source, x, start, positions, mask, scale, out, workers)
 
     def embed(
         self,
@@ -411,6 +414,10 @@ def source_for(
     call: Callable[..., Any], d_model: SupportsIndex, convention: dict[str, Any]
 ) -> Source:
     """The rows for a call of the module, by its keywords of a convention."""
+    if not convention and type(d_model) is int:
+        source: Source | None = _cache.find((Source, d_model))
+        if source is not None:
+            return source
     keywords = convert_keywords(call, convention)
     return source_of(_checks.integer("d_model", d_model, 1, _checks.MAX_COLUMNS), keywords)
 
@@ -526,7 +533,7 @@ def fill(
     >>> batch[1, 0]
     array([0.6569866 , 0.75390226, 0.06994285, 0.997551  ], dtype=float32)
     """
-    width = _arrays.last_axis("out", _arrays.as_output(out))
+    width = _arrays.usual_width(out) or _arrays.last_axis("out", _arrays.as_output(out))
     return source_for(fill, width, convention).fill(out, start, workers)
 
 
@@ -647,7 +654,7 @@ def add(
     True
     """
     given = _arrays.as_array("x", x)
-    width = _arrays.last_axis("x", _arrays.as_embeddings(given))
+    width = _arrays.usual_width(given) or _arrays.last_axis("x", _arrays.as_embeddings(given))
     source = source_for(add, width, convention)
     return _fused_add.add(source, given, start, positions, mask, scale, out, workers)
 
@@ -703,7 +710,7 @@ def embed(
     (1, 3, 4)
     """
     table = _arrays.as_array("weight", weight)
-    width = _arrays.as_table("weight", table).shape[-1]
+    width = _arrays.usual_width(table) or _arrays.as_table("weight", table).shape[-1]
     source = source_for(embed, width, convention)
     return _fused_add.embed(
         source, ids, "weight", table, start, positions, mask, scale, out, workers
