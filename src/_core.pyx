@@ -121,7 +121,7 @@ cdef enum:
     COLUMNS = 256
     # Bytes of a tile: `rows_of_tile`.
     TILE = 1 << 13
-    LONG_TILE = 1 << 16
+    LONG_TILE = 1 << 18
     MAX_TILE = 1 << 18
     # Bytes of scratch that need no memory of their own.
     LOCAL = 1 << 14

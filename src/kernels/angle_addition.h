@@ -15,8 +15,9 @@
  *       stream_<real>_segment            the same with non-temporal stores
  *         add_angles_<real>_loop           columns of full vectors
  *           load_row, add_offset             the anchor's row itself; the identities above
- *           store_values_<real>              interleaved or planar
- *             store_vector_<real>              x * scale + v, prefetch, (non-temporal) store
+ *           vectors_<real>                   interleaved or planar
+ *           add_vector_<real>                x * scale + v, prefetch
+ *           store_vector_<real>              (non-temporal) store
  *         add_angles_<real>_columns        fewer columns than a vector has
  *     stream_shared_lines              the cache lines that two segments share
  *   add_row_float, _double           a row that is made, or several, added to x * scale
@@ -66,7 +67,7 @@ enum { PAIRS, HALVES, SINES, COSINES };
 
 /* What the loops are specialised for: compile-time constants in each case of the switch below. */
 typedef struct {
-    int which, part, adds, streams;
+    int which, part, adds, streams, prefetches;
 } Variant;
 
 /* Sines and cosines of 2 * LANES frequencies. */
@@ -105,56 +106,62 @@ static inline int can_stream(const char *out, ptrdiff_t stride, ptrdiff_t n, siz
            && n * column >= LEAST_SEGMENT;
 }
 
-/* A vector of a row, from column j on. With non-temporal stores the hardware prefetcher does not
- * see the next row of x, so it is prefetched here. */
-#define DEFINE_STORE_VECTOR(real, reals)                                                           \
+/* A vector of a row, from column j on: v, or what it is added to and v. With non-temporal stores
+ * the hardware prefetcher does not see the next row of x, so it is prefetched here. */
+#define DEFINE_ADD_VECTOR(real, reals)                                                             \
+    static ALWAYS_INLINE reals add_vector_##real(const RowPointers *row, ptrdiff_t j, reals v,     \
+                                                 reals scale, Variant variant) {                   \
+        if (!variant.adds) return v;                                                               \
+        if (variant.prefetches) prefetch((const real *)row->next + j);                             \
+        return add_##reals(mul_##reals(load_##reals((const real *)row->x + j), scale), v);         \
+    }                                                                                              \
+                                                                                                   \
     static ALWAYS_INLINE void store_vector_##real(const RowPointers *row, ptrdiff_t j, reals v,    \
-                                                  reals scale, Variant variant) {                  \
-        real *out = (real *)row->out + j;                                                          \
-        if (variant.adds) {                                                                        \
-            reals x = load_##reals((const real *)row->x + j);                                      \
-            if (variant.streams) prefetch((const real *)row->next + j);                            \
-            v = add_##reals(mul_##reals(x, scale), v);                                             \
-        }                                                                                          \
+                                                  Variant variant) {                               \
         if (variant.streams)                                                                       \
-            stream_##reals(out, v);                                                                \
+            stream_##reals((real *)row->out + j, v);                                               \
         else                                                                                       \
-            store_##reals(out, v);                                                                 \
+            store_##reals((real *)row->out + j, v);                                                \
     }
-DEFINE_STORE_VECTOR(float, floats)
-DEFINE_STORE_VECTOR(double, doubles)
+DEFINE_ADD_VECTOR(float, floats)
+DEFINE_ADD_VECTOR(double, doubles)
 
-/* The values of frequencies from i on, of n. */
-static ALWAYS_INLINE void store_values_float(const RowPointers *row, const Values *values,
-                                             ptrdiff_t n, ptrdiff_t i, floats scale,
-                                             Variant variant) {
-    const doubles *s = values->sines, *c = values->cosines;
-    if (variant.part == PAIRS) {
-        store_vector_float(row, 2 * i, to_floats_interleaved(s[0], c[0]), scale, variant);
-        store_vector_float(row, 2 * i + STEP, to_floats_interleaved(s[1], c[1]), scale, variant);
-    }
-    if (variant.part == HALVES || variant.part == SINES)
-        store_vector_float(row, i, to_floats(s[0], s[1]), scale, variant);
-    if (variant.part == HALVES || variant.part == COSINES)
-        store_vector_float(row, variant.part == HALVES ? n + i : i, to_floats(c[0], c[1]), scale,
-                           variant);
+/* The column of the vector v of a row, for frequencies from i on, of n; of COLUMN_VECTORS. */
+static ALWAYS_INLINE ptrdiff_t column_of(int v, ptrdiff_t width, ptrdiff_t n, ptrdiff_t i,
+                                         Variant variant) {
+    if (variant.part == PAIRS) return 2 * i + v * width;
+    if (variant.part != HALVES) return i + v * width;
+    return (v * width < STEP ? 0 : n - STEP) + i + v * width;
 }
 
-static ALWAYS_INLINE void store_values_double(const RowPointers *row, const Values *values,
-                                              ptrdiff_t n, ptrdiff_t i, doubles scale,
-                                              Variant variant) {
+/* How many vectors of so many columns a row has for STEP frequencies. */
+static ALWAYS_INLINE int vectors_of(ptrdiff_t width, Variant variant) {
+    return (int)((variant.part == PAIRS || variant.part == HALVES ? 2 : 1) * STEP / width);
+}
+
+/* The vectors of a row for STEP frequencies, in the order of `column_of`. */
+static ALWAYS_INLINE void vectors_float(floats *made, const Values *values, Variant variant) {
+    const doubles *s = values->sines, *c = values->cosines;
+    if (variant.part == PAIRS) {
+        made[0] = to_floats_interleaved(s[0], c[0]);
+        made[1] = to_floats_interleaved(s[1], c[1]);
+    } else {
+        made[0] = variant.part == COSINES ? to_floats(c[0], c[1]) : to_floats(s[0], s[1]);
+        made[1] = to_floats(c[0], c[1]);
+    }
+}
+
+static ALWAYS_INLINE void vectors_double(doubles *made, const Values *values, Variant variant) {
     for (int v = 0; v < 2; v++) {
-        ptrdiff_t at = i + v * LANES;
         doubles s = values->sines[v], c = values->cosines[v];
         if (variant.part == PAIRS) {
             interleave_doubles(&s, &c);
-            store_vector_double(row, 2 * at, s, scale, variant);
-            store_vector_double(row, 2 * at + LANES, c, scale, variant);
+            made[2 * v] = s;
+            made[2 * v + 1] = c;
+        } else {
+            made[v] = variant.part == COSINES ? c : s;
+            made[v + 2] = c;
         }
-        if (variant.part == HALVES || variant.part == SINES)
-            store_vector_double(row, at, s, scale, variant);
-        if (variant.part == HALVES || variant.part == COSINES)
-            store_vector_double(row, variant.part == HALVES ? n + at : at, c, scale, variant);
     }
 }
 
@@ -225,7 +232,7 @@ static void stream_shared_lines(const Rows *rows, ptrdiff_t size, const char *sh
 
 #define CASE(real, which, part, adds, streams)                                                     \
     case VARIANT_NUMBER(which, part, adds, streams): {                                             \
-        const Variant variant = {which, part, adds, streams};                                      \
+        const Variant variant = {which, part, adds, streams, streams};                             \
         add_angles_##real##_rows(rows, first, last, anchor, offsets, n, scale, shared_lines,       \
                                  variant);                                                         \
         break;                                                                                     \
@@ -295,6 +302,19 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
            made + lines * CACHE_LINE, rest);
 }
 
+/* How what is read for rows, all of it a column at a time, would wait for their stores. */
+static ALWAYS_INLINE int reads_wait(const RowPointers *plus, const RowPointers *minus,
+                                    const double *anchor, const double *offset, ptrdiff_t n,
+                                    Variant variant) {
+    const void *read[] = {anchor, anchor + n, offset, offset + n, plus->x, minus->x};
+    int waiting = 0;
+    for (int i = 0; i < (variant.adds ? 6 : 4); i++) {
+        if (variant.which == COPY && (i == 2 || i == 3)) continue;
+        waiting |= waits(read[i], plus->out) | waits(read[i], minus->out);
+    }
+    return waiting;
+}
+
 /* add_angles_<real>: rows of a call do not overlap, but out may be x, if nothing is streamed.
  *
  * _row: a last vector that is not full begins earlier, and its first columns are written twice. In
@@ -302,7 +322,7 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
  *
  * stream_<real>_segment: vectors begin at the first cache line of the segment, whose ends, all
  * columns outside of whole lines, are made aside; lines that another segment shares wait for it.
- * Where reads of x would wait for the stores (see `lags`), x is staged first.
+ * Where reads would wait for the stores (see stretch.h), columns are made in scratch first.
  *
  * _rows: rows of `first` <= k <= `last`. */
 #define DEFINE_ADD_ANGLES(real, reals)                                                             \
@@ -323,19 +343,34 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
                                                                                                    \
     static ALWAYS_INLINE void add_angles_##real##_loop(                                            \
         const RowPointers *upper, const RowPointers *lower, const double *anchor,                  \
-        const double *offset, ptrdiff_t n, real factor, Range range, Variant variant) {            \
+        const double *offset, ptrdiff_t n, real factor, Range range, int downwards,                \
+        Variant variant) {                                                                         \
         const RowPointers plus = *upper, minus = *lower;                                           \
         reals scale = set1_##reals(factor);                                                        \
-        for (ptrdiff_t i = range.first; i < range.end; i += STEP) {                                \
+        const int width = sizeof(reals) / sizeof(real), vectors = vectors_of(width, variant);      \
+        for (ptrdiff_t done = 0; done < range.end - range.first; done += STEP) {                   \
+            ptrdiff_t i = downwards ? range.end - STEP - done : range.first + done;                \
             Values at_plus, at_minus;                                                              \
+            reals above[4], below[4];                                                              \
             if (variant.which == COPY)                                                             \
                 load_row(&at_plus, anchor, n, i);                                                  \
             else                                                                                   \
                 add_offset(&at_plus, &at_minus, anchor, offset, n, i);                             \
-            if (wants_plus(variant.which))                                                         \
-                store_values_##real(&plus, &at_plus, n, i, scale, variant);                        \
-            if (wants_minus(variant.which))                                                        \
-                store_values_##real(&minus, &at_minus, n, i, scale, variant);                      \
+            if (wants_plus(variant.which)) vectors_##real(above, &at_plus, variant);               \
+            if (wants_minus(variant.which)) vectors_##real(below, &at_minus, variant);             \
+            /* everything is read before anything is stored: see `waits` */                        \
+            for (int v = 0; v < vectors; v++) {                                                    \
+                ptrdiff_t j = column_of(v, width, n, i, variant);                                  \
+                if (wants_plus(variant.which))                                                     \
+                    above[v] = add_vector_##real(&plus, j, above[v], scale, variant);              \
+                if (wants_minus(variant.which))                                                    \
+                    below[v] = add_vector_##real(&minus, j, below[v], scale, variant);             \
+            }                                                                                      \
+            for (int v = 0; v < vectors; v++) {                                                    \
+                ptrdiff_t j = column_of(v, width, n, i, variant);                                  \
+                if (wants_plus(variant.which)) store_vector_##real(&plus, j, above[v], variant);   \
+                if (wants_minus(variant.which)) store_vector_##real(&minus, j, below[v], variant); \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
@@ -343,12 +378,12 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
         const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
         const double *offset, ptrdiff_t n, real scale, Variant variant) {                          \
         Range full = {0, n - n % STEP}, last = {n - STEP, n}, rest = {full.end, n};                \
-        add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full, variant);            \
+        add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full, 0, variant);         \
         if (rest.first == n) return;                                                               \
         if (n < STEP || (variant.adds && plus->x == plus->out))                                    \
             add_angles_##real##_columns(plus, minus, anchor, offset, n, scale, rest, variant);     \
         else                                                                                       \
-            add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, last, variant);        \
+            add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, last, 0, variant);     \
     }                                                                                              \
                                                                                                    \
     /* Columns [first, first + columns_aside) of one or two rows, stored in `plus` and `minus`. */ \
@@ -361,31 +396,36 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
         RowPointers below = {minus - before, lower->x, NULL, NULL};                                \
         Range range = {first, first + columns_aside(variant.part, sizeof(real))};                  \
         variant.streams = 0;                                                                       \
-        add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, variant);        \
+        add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, 0, variant);     \
     }                                                                                              \
                                                                                                    \
-    /* Columns of full vectors, and x staged where that is better. */                              \
-    static ALWAYS_INLINE void add_angles_##real##_staged(                                          \
+    /* Columns of whole lines, made in scratch first where a read would wait for the stores. */    \
+    static ALWAYS_INLINE void stream_##real##_lines(                                               \
         const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
         const double *offset, ptrdiff_t n, real scale, Range full, char *memory,                   \
         Variant variant) {                                                                         \
         ptrdiff_t column = column_size(variant.part, sizeof(real)), step = STAGED / column;        \
-        int waits = lags(plus->x, plus->out) || lags(minus->x, plus->out)                          \
-                    || lags(plus->x, minus->out) || lags(minus->x, minus->out);                    \
-        if (!variant.adds || !waits) {                                                             \
-            add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full, variant);        \
+        Variant stored = variant;                                                                  \
+        int waiting = reads_wait(plus, minus, anchor, offset, n, variant);                         \
+        if (waiting != (UPWARDS | DOWNWARDS)) {                                                    \
+            add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full,                  \
+                                     waiting == UPWARDS, variant);                                 \
             return;                                                                                \
         }                                                                                          \
+        stored.streams = 0;                                                                        \
         for (ptrdiff_t first = full.first; first < full.end; first += step) {                      \
             Range range = {first, first + step < full.end ? first + step : full.end};              \
+            ptrdiff_t begin = first * column, size = (range.end - first) * column;                 \
             RowPointers above = *plus, below = *minus;                                             \
-            char *to = apart_from(memory, plus->out + first * column);                             \
-            size_t size = (range.end - first) * column;                                            \
-            memcpy(to, plus->x + first * column, size);                                            \
-            above.x = to - first * column;                                                         \
-            if (variant.which == BOTH) memcpy(to + STAGED, minus->x + first * column, size);       \
-            below.x = to + (variant.which == BOTH ? STAGED : 0) - first * column;                  \
-            add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, variant);    \
+            char *to = apart_from(memory, plus->out + begin);                                      \
+            char *second = variant.which == BOTH ? to + STAGED : to;                               \
+            above.out = to - begin;                                                                \
+            below.out = second - begin;                                                            \
+            add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, 0, stored);  \
+            for (ptrdiff_t j = 0; j < size; j += CACHE_LINE) {                                     \
+                stream_lines(plus->out + begin + j, to + j, 1);                                    \
+                if (variant.which == BOTH) stream_lines(minus->out + begin + j, second + j, 1);    \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
@@ -404,7 +444,7 @@ static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char 
             if (wants_plus(variant.which)) store_first_columns(plus, above, before);               \
             if (wants_minus(variant.which)) store_first_columns(minus, below, before);             \
         }                                                                                          \
-        add_angles_##real##_staged(plus, minus, anchor, offset, n, scale, full, memory, variant);  \
+        stream_##real##_lines(plus, minus, anchor, offset, n, scale, full, memory, variant);       \
         if (after) {                                                                               \
             char *above = apart_from(memory, plus->out + n * column), *below = above + STAGED;     \
             add_angles_##real##_aside(above, below, plus, minus, anchor, offset, n, scale,         \

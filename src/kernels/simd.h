@@ -54,6 +54,13 @@
 #define NO_DEPENDENCE _Pragma("GCC ivdep")
 #endif
 
+/* What comes before it in the source is not moved behind it, or the other way round. */
+#if defined(_MSC_VER)
+#define KEEP_ORDER _ReadWriteBarrier()
+#else
+#define KEEP_ORDER __asm__ volatile("" ::: "memory")
+#endif
+
 #define CACHE_LINE 64 /* bytes */
 
 /* a * b - product, exactly, where product is a * b rounded: one fused multiply-add. It is the

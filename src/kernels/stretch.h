@@ -6,8 +6,9 @@
  *
  * While such stores wait, a read whose address is a little behind one of them modulo 4096 bytes
  * waits for it (4K aliasing: the processor compares 12 bits first). Measured, reads up to 64 bytes
- * behind take 2 to 3 times as long on Intel, and up to 192 bytes behind on AMD's Zen 3. What would
- * be read so is made in scratch first, which lies some bytes ahead.
+ * behind take 2 to 3 times as long on Intel, and up to 192 bytes behind on AMD's Zen 3. Then loops
+ * go downwards, where a read is ahead of the stores before it. If some reads would wait so too,
+ * results are made in scratch first, from where reads do not wait.
  */
 #pragma once
 
@@ -32,10 +33,14 @@ static ALWAYS_INLINE size_t bytes_to_cache_line(const void *address) {
     return -(uintptr_t)address % CACHE_LINE;
 }
 
-/* Whether a read from `x` on would wait for stores from `out` on. */
-static ALWAYS_INLINE int lags(const void *x, const void *out) {
-    size_t lag = ((uintptr_t)out - (uintptr_t)x) % ALIAS_SPAN;
-    return lag && lag < LAG;
+/* How reads from `x` on would wait for stores from `out` on, while both go on at one speed: the
+ * flag UPWARDS if they go to higher addresses, DOWNWARDS if to lower ones, 0 if they never do. */
+enum { UPWARDS = 1, DOWNWARDS = 2 };
+
+static ALWAYS_INLINE int waits(const void *x, const void *out) {
+    size_t behind = ((uintptr_t)out - (uintptr_t)x) % ALIAS_SPAN;
+    size_t ahead = ((uintptr_t)x - (uintptr_t)out) % ALIAS_SPAN;
+    return (behind && behind < LAG ? UPWARDS : 0) | (ahead && ahead < LAG ? DOWNWARDS : 0);
 }
 
 /* A cache line of `memory` whose reads do not wait for stores to `out`: it is ahead of it. */
@@ -78,56 +83,70 @@ DEFINE_ADD_ROW(double)
 /* The same for elements that share no memory, with non-temporal stores. Two pages are written at a
  * time, which is faster than one after the other. */
 #define DEFINE_STREAM_SUM(real, reals)                                                             \
-    static ALWAYS_INLINE void stream_sum_##real##_lines(real *out, const real *x, const real *row, \
-                                                        reals scale, ptrdiff_t pages,              \
-                                                        ptrdiff_t size, int streams) {             \
+    /* `size` elements, whole lines, of one or two pages, stored where `out` is or a page apart.   \
+     */                                                                                            \
+    static ALWAYS_INLINE void stream_sum_##real##_lines(                                           \
+        real *out, const real *x, const real *row, reals scale, ptrdiff_t pages, ptrdiff_t size,   \
+        int downwards, int streams) {                                                              \
         const ptrdiff_t page = ALIAS_SPAN / sizeof(real), step = sizeof(reals) / sizeof(real);     \
         const ptrdiff_t line = CACHE_LINE / sizeof(real);                                          \
         const ptrdiff_t apart = streams ? page : STAGED / (ptrdiff_t)sizeof(real);                 \
-        for (ptrdiff_t i = 0; i < size; i += line)                                                 \
+        for (ptrdiff_t done = 0; done < size; done += line) {                                      \
+            ptrdiff_t i = downwards ? size - line - done : done;                                   \
+            reals sums[2][CACHE_LINE / sizeof(reals)];                                             \
             for (ptrdiff_t p = 0; p < pages; p++) {                                                \
-                prefetch(x + p * page + i + pages * page);                                         \
-                for (ptrdiff_t j = i; j < i + line; j += step) {                                   \
-                    reals v = mul_##reals(load_##reals(x + p * page + j), scale);                  \
-                    v = add_##reals(v, load_##reals(row + p * page + j));                          \
-                    if (streams)                                                                   \
-                        stream_##reals(out + p * apart + j, v);                                    \
-                    else                                                                           \
-                        store_##reals(out + p * apart + j, v);                                     \
-                }                                                                                  \
+                const real *from = x + p * page + i;                                               \
+                prefetch(from + pages * page);                                                     \
+                for (ptrdiff_t v = 0; v < line / step; v++)                                        \
+                    sums[p][v] = add_##reals(mul_##reals(load_##reals(from + v * step), scale),    \
+                                             load_##reals(row + p * page + i + v * step));         \
             }                                                                                      \
+            for (ptrdiff_t p = 0; p < pages; p++)                                                  \
+                for (ptrdiff_t v = 0; v < line / step; v++) {                                      \
+                    real *to = out + p * apart + i + v * step;                                     \
+                    if (streams)                                                                   \
+                        stream_##reals(to, sums[p][v]);                                            \
+                    else                                                                           \
+                        store_##reals(to, sums[p][v]);                                             \
+                }                                                                                  \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static ALWAYS_INLINE void stream_sum_##real##_pages(real *out, const real *x, const real *row, \
+                                                        reals scale, ptrdiff_t pages,              \
+                                                        ptrdiff_t size, int waiting) {             \
+        const ptrdiff_t part = STAGED / sizeof(real), page = ALIAS_SPAN / sizeof(real);            \
+        const ptrdiff_t line = CACHE_LINE / sizeof(real);                                          \
+        char memory[APART_ROOM + 2 * STAGED];                                                      \
+        if (waiting != (UPWARDS | DOWNWARDS)) {                                                    \
+            stream_sum_##real##_lines(out, x, row, scale, pages, size, waiting == UPWARDS, 1);     \
+            return;                                                                                \
+        }                                                                                          \
+        for (ptrdiff_t j = 0; j < size; j += part) {                                               \
+            real *made = (real *)apart_from(memory, out + j);                                      \
+            ptrdiff_t count = size - j < part ? size - j : part;                                   \
+            stream_sum_##real##_lines(made, x + j, row + j, scale, pages, count, 0, 0);            \
+            for (ptrdiff_t i = 0; i < count; i += line)                                            \
+                for (ptrdiff_t p = 0; p < pages; p++)                                              \
+                    stream_lines((char *)(out + j + p * page + i),                                 \
+                                 (const char *)(made + p * part + i), 1);                          \
+        }                                                                                          \
     }                                                                                              \
                                                                                                    \
     static void stream_sum_##real(real *out, const real *x, const real *row, real factor,          \
                                   ptrdiff_t count) {                                               \
-        const ptrdiff_t page = ALIAS_SPAN / sizeof(real), chunk = STAGED / sizeof(real);           \
-        char memory[APART_ROOM + 2 * STAGED];                                                      \
-        ptrdiff_t j = bytes_to_cache_line(out) / sizeof(real), end, pages, size;                   \
-        int waits = lags(x, out) || lags(row, out);                                                \
+        const ptrdiff_t page = ALIAS_SPAN / sizeof(real), line = CACHE_LINE / sizeof(real);        \
+        ptrdiff_t first = bytes_to_cache_line(out) / sizeof(real), end, j;                         \
+        int waiting = waits(x, out) | waits(row, out);                                             \
         reals scale = set1_##reals(factor);                                                        \
-        if (!HAS_STREAM || j > count) j = count;                                                   \
-        add_row_##real(out, x, row, factor, j);                                                    \
-        end = count - (count - j) % (CACHE_LINE / (ptrdiff_t)sizeof(real));                        \
-        for (; j < end; j += pages == 2 ? 2 * page : size) {                                       \
-            pages = end - j >= 2 * page ? 2 : 1;                                                   \
-            size = pages == 2 || end - j > page ? page : end - j;                                  \
-            for (ptrdiff_t c = 0; c < size; c += chunk) {                                          \
-                ptrdiff_t part = size - c < chunk ? size - c : chunk, at = j + c;                  \
-                if (!waits) {                                                                      \
-                    if (pages == 2)                                                                \
-                        stream_sum_##real##_lines(out + at, x + at, row + at, scale, 2, part, 1);  \
-                    else                                                                           \
-                        stream_sum_##real##_lines(out + at, x + at, row + at, scale, 1, part, 1);  \
-                } else {                                                                           \
-                    real *made = (real *)apart_from(memory, out + at);                             \
-                    stream_sum_##real##_lines(made, x + at, row + at, scale, pages, part, 0);      \
-                    for (ptrdiff_t l = 0; l < part; l += CACHE_LINE / sizeof(real))                \
-                        for (ptrdiff_t p = 0; p < pages; p++)                                      \
-                            stream_lines((char *)(out + at + p * page + l),                        \
-                                         (const char *)(made + p * chunk + l), 1);                 \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
+        if (!HAS_STREAM || first > count) first = count;                                           \
+        end = count - (count - first) % line;                                                      \
+        add_row_##real(out, x, row, factor, first);                                                \
+        for (j = first; j + 2 * page <= end; j += 2 * page)                                        \
+            stream_sum_##real##_pages(out + j, x + j, row + j, scale, 2, page, waiting);           \
+        for (; j < end; j += page)                                                                 \
+            stream_sum_##real##_pages(out + j, x + j, row + j, scale, 1,                           \
+                                      end - j < page ? end - j : page, waiting);                   \
         add_row_##real(out + end, x + end, row + end, factor, count - end);                        \
     }
 DEFINE_STREAM_SUM(float, floats)
