@@ -51,6 +51,7 @@ cdef extern from "kernels/stretch.h" nogil:
     void stream_fence()
     size_t bytes_to_cache_line(const void *address)
     const size_t APART_ROOM
+    char *place_like(char *memory, const void *address)
     char *apart_from(char *memory, const void *out)
 
 cdef extern from "kernels/angle_addition.h" nogil:

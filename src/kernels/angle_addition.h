@@ -395,7 +395,7 @@ static ALWAYS_INLINE int reads_wait(const RowPointers *plus, const RowPointers *
         RowPointers above = {plus - before, upper->x, NULL, NULL};                                 \
         RowPointers below = {minus - before, lower->x, NULL, NULL};                                \
         Range range = {first, first + columns_aside(variant.part, sizeof(real))};                  \
-        variant.streams = 0;                                                                       \
+        variant.streams = variant.prefetches = 0;                                                  \
         add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, 0, variant);     \
     }                                                                                              \
                                                                                                    \

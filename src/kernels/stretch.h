@@ -22,7 +22,7 @@ enum {
     ALIAS_SPAN = 4096,
     LAG = 192,
     LEAD = 256,
-    /* Bytes of memory that `apart_from` may skip. */
+    /* Bytes of memory that `place_like` may skip. */
     APART_ROOM = ALIAS_SPAN + CACHE_LINE,
     /* Bytes that are made in scratch at a time for each of two stretches: half of what the store
      * buffer holds, so that it never runs empty. */
@@ -43,11 +43,16 @@ static ALWAYS_INLINE int waits(const void *x, const void *out) {
     return (behind && behind < LAG ? UPWARDS : 0) | (ahead && ahead < LAG ? DOWNWARDS : 0);
 }
 
-/* A cache line of `memory` whose reads do not wait for stores to `out`: it is ahead of it. */
-static ALWAYS_INLINE char *apart_from(char *memory, const void *out) {
+/* A cache line of `memory` that lies where `address` does modulo 4096, within APART_ROOM. */
+static ALWAYS_INLINE char *place_like(char *memory, const void *address) {
     size_t to_line = bytes_to_cache_line(memory);
-    size_t away = ((uintptr_t)out + LEAD - (uintptr_t)(memory + to_line)) % ALIAS_SPAN;
+    size_t away = ((uintptr_t)address - (uintptr_t)(memory + to_line)) % ALIAS_SPAN;
     return memory + to_line + away / CACHE_LINE * CACHE_LINE;
+}
+
+/* One whose reads do not wait for stores to `out`, whichever way they go. */
+static ALWAYS_INLINE char *apart_from(char *memory, const void *out) {
+    return place_like(memory, (const char *)out + LEAD);
 }
 
 /* Cache lines of `out`, from `made`, which may lie anywhere. */

@@ -535,6 +535,7 @@ cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Targ
         scratch.tile_rows = min(rows, rows_of_tile(walk, target, row, traversal))
         tile = row * scratch.tile_rows
     if target.streams:
+        anchor += APART_ROOM
         tile += APART_ROOM
     size = CACHE_LINE + align_up(anchor) + align_up(tile) + size_of_window(max_runs)
     scratch.memory = NULL
@@ -545,7 +546,8 @@ cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Targ
     free_scratch = <char *> align_up(<size_t> (local if size <= LOCAL else scratch.memory))
     plan.anchor = <double *> take(&free_scratch, anchor)
     scratch.tile = take(&free_scratch, tile)
-    if target.streams:
+    if target.streams:  # all rows that are read for one wait the same way, or never
+        plan.anchor = <double *> place_like(<char *> plan.anchor, plan.offsets)
         scratch.tile = apart_from(<char *> scratch.tile, walk.views[OUT].data)
     begin_window(&scratch.window, free_scratch, max_runs)
     return 0
