@@ -53,6 +53,7 @@ cdef extern from "kernels/stretch.h" nogil:
     const size_t APART_ROOM
     char *place_like(char *memory, const void *address)
     char *apart_from(char *memory, const void *out)
+    char *apart_in_line(char *memory, const void *out)
 
 cdef extern from "kernels/angle_addition.h" nogil:
     # Rows of consecutive positions over one anchor, from `low` to `high` after it.

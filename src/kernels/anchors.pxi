@@ -63,6 +63,14 @@ cdef inline Py_ssize_t rows_over(double anchor, double position) noexcept nogil:
     return <Py_ssize_t> (last - position) + 1
 
 
+# At most so many rows from a position on, to where those over an anchor end: rows are made in pairs
+# around it. Fewer rows than between two anchors are left as they are.
+cdef inline Py_ssize_t rows_to_anchor_end(double position, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t beyond = (<int64_t> position + count - ANCHOR_SPACING // 2 - 1) & (
+        ANCHOR_SPACING - 1)
+    return count - beyond if count >= ANCHOR_SPACING else count
+
+
 cdef const double *anchor_row(PlanView *plan, double anchor) noexcept nogil:
     cdef Py_ssize_t n = plan.n, index, i
     if 0.0 <= anchor <= plan.last_tabulated_anchor:

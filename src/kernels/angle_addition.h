@@ -80,7 +80,7 @@ enum {
     /* Twice ANCHOR_SPACING of _plan.py: the anchor 0 has positions -63 to 63. */
     MAX_ROWS = 128,
     /* Bytes of a row, or of half a planar one, from which its ends cost less than a copy. */
-    LEAST_SEGMENT = 512
+    LEAST_SEGMENT = 2048
 };
 
 static ALWAYS_INLINE int wants_plus(int which) { return which != MINUS; }

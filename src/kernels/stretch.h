@@ -22,8 +22,8 @@ enum {
     ALIAS_SPAN = 4096,
     LAG = 192,
     LEAD = 256,
-    /* Bytes of memory that `place_like` may skip. */
-    APART_ROOM = ALIAS_SPAN + CACHE_LINE,
+    /* Bytes of memory that what follows may skip. */
+    APART_ROOM = ALIAS_SPAN + 2 * CACHE_LINE,
     /* Bytes that are made in scratch at a time for each of two stretches: half of what the store
      * buffer holds, so that it never runs empty. */
     STAGED = 1024
@@ -53,6 +53,11 @@ static ALWAYS_INLINE char *place_like(char *memory, const void *address) {
 /* One whose reads do not wait for stores to `out`, whichever way they go. */
 static ALWAYS_INLINE char *apart_from(char *memory, const void *out) {
     return place_like(memory, (const char *)out + LEAD);
+}
+
+/* The same, but not a cache line: where lines of `out` begin, lines of memory do. */
+static ALWAYS_INLINE char *apart_in_line(char *memory, const void *out) {
+    return apart_from(memory, out) + (uintptr_t)out % CACHE_LINE;
 }
 
 /* Cache lines of `out`, from `made`, which may lie anywhere. */

@@ -196,11 +196,19 @@ cdef void make_rows(const Run *run, const char *next, PlanView *plan, const Targ
                           plan.interleaved)
 
 
+# Where to make rows that are stored from a tile: where that is fastest for streamed ones.
+cdef inline real *tile_for(const Target *target, const char *out, real *tile) noexcept nogil:
+    if target.streams and target.format is NULL:
+        return <real *> apart_in_line(<char *> tile, out)
+    return tile
+
+
 # The rows of a run by way of a tile, as many as it holds at a time.
 cdef void make_by_tile(const Run *run, PlanView *plan, const Target *target, real *tile,
                        Py_ssize_t tile_rows) noexcept nogil:
     cdef Target to_tile = tile_of(target, plan, target.way == STREAMED and target.adds, tile)
     cdef Run part, made
+    cdef real *rows
     cdef Py_ssize_t first
     for first from 0 <= first < run.length by tile_rows:
         part = run[0]
@@ -212,13 +220,14 @@ cdef void make_by_tile(const Run *run, PlanView *plan, const Target *target, rea
         elif target.adds:
             part.x += first * target.x_stride
         made = part
-        made.out = <char *> tile
-        make_rows(&made, made.x, plan, &to_tile, tile)
+        rows = tile_for(target, part.out, tile)
+        made.out = <char *> rows
+        make_rows(&made, made.x, plan, &to_tile, rows)
         if target.way == STREAMED:
-            stream_copy(part.out, <const char *> tile, part.length * target.stride)
+            stream_copy(part.out, <const char *> rows, part.length * target.stride)
         else:
-            trim_rows(tile, part.length, plan.n, target.width)
-            store_rows(&part, tile, target)
+            trim_rows(rows, part.length, plan.n, target.width)
+            store_rows(&part, rows, target)
 
 
 cdef void encode_run(const Run *run, const char *next, PlanView *plan, const Target *target,
@@ -361,21 +370,26 @@ cdef void encode_tiles(Walk *walk, const Rectangle *rectangle, double start, Pla
     cdef View *x = &walk.views[X]
     cdef const double *positions = <const double *> walk.views[POSITIONS].data
     cdef Target to_tile = tile_of(target, plan, False, tile)
-    cdef Py_ssize_t first, entry, stop = rectangle.row + rectangle.rows
+    cdef Py_ssize_t first = rectangle.row, stop = rectangle.row + rectangle.rows, entry
+    cdef real *rows
     cdef Run run
     run.ids = NULL
-    for first from rectangle.row <= first < stop by tile_rows:
+    while first < stop:
         run.length = min(stop - first, tile_rows)
-        encode_rows(<char *> tile, NULL, plan, &to_tile,
-                    positions + first if positions is not NULL else NULL, start + first,
-                    run.length, tile)
-        trim_rows(tile, run.length, plan.n, target.width)
+        if positions is NULL and run.length < stop - first:
+            run.length = rows_to_anchor_end(start + first, run.length)
         seek(walk, rectangle.entry)
+        rows = tile_for(target, out.entry + first * target.stride, tile)
+        encode_rows(<char *> rows, NULL, plan, &to_tile,
+                    positions + first if positions is not NULL else NULL, start + first,
+                    run.length, rows)
+        trim_rows(rows, run.length, plan.n, target.width)
         for entry in range(rectangle.entries):
             run.out = out.entry + first * target.stride
             run.x = x.entry + first * target.x_stride
-            store_rows(&run, tile, target)
+            store_rows(&run, rows, target)
             advance(walk)
+        first += run.length
 
 
 # Whether all batch entries have the positions of the first one.
@@ -548,7 +562,6 @@ cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Targ
     scratch.tile = take(&free_scratch, tile)
     if target.streams:  # all rows that are read for one wait the same way, or never
         plan.anchor = <double *> place_like(<char *> plan.anchor, plan.offsets)
-        scratch.tile = apart_from(<char *> scratch.tile, walk.views[OUT].data)
     begin_window(&scratch.window, free_scratch, max_runs)
     return 0
 
