@@ -531,8 +531,8 @@ cdef Py_ssize_t rows_of_tile(const Walk *walk, const Target *target, size_t row,
 
 
 # Room for an anchor's row, for a tile, and for as many runs as may wait. Each begins a cache line,
-# which half of the loads would cross elsewhere. Little of it is `local`, the caller's: a token takes
-# less time than to allocate memory.
+# which half of the loads would cross elsewhere. Little of it is `local`, the caller's: a token
+# takes less time than to allocate memory.
 cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Target *target,
                   size_t itemsize, Traversal traversal, Py_ssize_t rows, char *local) except -1:
     cdef size_t anchor = 2 * plan.n * sizeof(double), tile = 0, size
