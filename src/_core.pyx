@@ -132,7 +132,7 @@ cdef enum:
     # Bytes of results that are made at a time before they are streamed.
     SCRATCH = 1 << 11
     # Bytes from which a stretch is worth the lines at its ends, which it shares with others.
-    LEAST_STRETCH = 1 << 10
+    MIN_STRETCH = 1 << 10
     # Bytes of a tile of sines and cosines, which rotates every batch entry while it is in cache.
     ROPE_TILE = 1 << 18
     # Bytes of rotated rows that are made in cache and then stored together.

@@ -80,7 +80,7 @@ enum {
     /* Twice ANCHOR_SPACING of _plan.py: the anchor 0 has positions -63 to 63. */
     MAX_ROWS = 128,
     /* Bytes of a row, or of half a planar one, from which its ends cost less than a copy. */
-    LEAST_SEGMENT = 2048
+    MIN_SEGMENT = 2048
 };
 
 static ALWAYS_INLINE int wants_plus(int which) { return which != MINUS; }
@@ -103,7 +103,7 @@ static inline int can_stream(const char *out, ptrdiff_t stride, ptrdiff_t n, siz
                              int interleaved) {
     ptrdiff_t column = interleaved ? 2 * itemsize : itemsize;
     return HAS_STREAM && (uintptr_t)out % column == 0 && stride % column == 0
-           && n * column >= LEAST_SEGMENT;
+           && n * column >= MIN_SEGMENT;
 }
 
 /* A vector of a row, from column j on: v, or what it is added to and v. With non-temporal stores

@@ -102,7 +102,7 @@ cdef inline bint makes_stretches(const char *out, const RopeAxis *outer, const R
         return True
     if outer.out == contiguous:
         contiguous *= outer.count
-    return inner.out == size and contiguous >= LEAST_STRETCH
+    return inner.out == size and contiguous >= MIN_STRETCH
 
 
 # Rows that are made where they are stored.

@@ -122,7 +122,7 @@ cdef void store_rows(const Run *run, const real *rows, const Target *target) noe
     for row from 0 <= row < run.length by at_once:
         if target.adds:
             x = x_of(run, row, target)
-        if target.streams and at_once * size >= LEAST_STRETCH:
+        if target.streams and at_once * size >= MIN_STRETCH:
             stream_row(out, x, rows + row * width, at_once * width, target)
         else:
             store_row(out, x, rows + row * width, at_once * width, target)
@@ -262,7 +262,7 @@ cdef inline void find_run(Run *run, const double *positions, double start, const
     if mask is NULL and positions is NULL:
         next = end
     while next < end and (mask is NULL or run.encodes == (mask[next] != 0)) and (
-            positions is NULL or not run.encodes or positions[next] == position + (next - row)):
+            positions is NULL or not run.encodes or positions[next] - position == next - row):
         next += 1
     run.length = next - row
 
