@@ -79,8 +79,10 @@ enum {
     STEP = 2 * LANES, /* frequencies of a loop's iteration */
     /* Twice ANCHOR_SPACING of _plan.py: the anchor 0 has positions -63 to 63. */
     MAX_ROWS = 128,
-    /* Bytes of a row, or of half a planar one, from which its ends cost less than a copy. */
-    MIN_SEGMENT = 2048
+    /* Bytes of a row, or of half a planar one, from which its ends cost less than a copy, and from
+     * which to call a loop for it does, if it is whole lines. */
+    MIN_SEGMENT = 2048,
+    MIN_LINES = 512
 };
 
 static ALWAYS_INLINE int wants_plus(int which) { return which != MINUS; }
@@ -98,12 +100,13 @@ static ALWAYS_INLINE ptrdiff_t columns_aside(int part, size_t itemsize) {
 }
 
 /* Whether rows can be stored with non-temporal stores as they are made: no column, a pair or half a
- * pair, lies across the end of a cache line, and there are enough of them. */
+ * pair, lies across the end of a cache line, and there are enough of them: fewer if no ends are. */
 static inline int can_stream(const char *out, ptrdiff_t stride, ptrdiff_t n, size_t itemsize,
                              int interleaved) {
-    ptrdiff_t column = interleaved ? 2 * itemsize : itemsize;
+    ptrdiff_t column = interleaved ? 2 * itemsize : itemsize, size = n * column;
+    int whole_lines = ((uintptr_t)out | (uintptr_t)stride | (uintptr_t)size) % CACHE_LINE == 0;
     return HAS_STREAM && (uintptr_t)out % column == 0 && stride % column == 0
-           && n * column >= MIN_SEGMENT;
+           && size >= (whole_lines ? MIN_LINES : MIN_SEGMENT);
 }
 
 /* A vector of a row, from column j on: v, or what it is added to and v. With non-temporal stores
