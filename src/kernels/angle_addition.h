@@ -93,7 +93,7 @@ static ALWAYS_INLINE size_t column_size(int part, size_t itemsize) {
     return part == PAIRS ? 2 * itemsize : itemsize;
 }
 
-/* Columns at a row's ends that are made aside: whole vectors, of a cache line or more. */
+/* Columns of a piece at a row's ends: whole vectors, of a cache line or more. */
 static ALWAYS_INLINE ptrdiff_t columns_aside(int part, size_t itemsize) {
     ptrdiff_t line = CACHE_LINE / (ptrdiff_t)column_size(part, itemsize);
     return line < STEP ? STEP : line;
@@ -287,22 +287,26 @@ static ALWAYS_INLINE void add_offset_columns(double *s, double *c, double *t, do
     }
 }
 
-/* The first columns of a segment, `size` bytes of them, up to a cache line. */
-static ALWAYS_INLINE void store_first_columns(const RowPointers *row, const char *made,
-                                              size_t size) {
-    memcpy(row->shared_line ? row->shared_line + CACHE_LINE - size : row->out, made, size);
-}
-
-/* The last columns, from a cache line on to the segment's end; they end at `made_end`. */
-static ALWAYS_INLINE void store_last_columns(const RowPointers *row, const char *made_end,
-                                             ptrdiff_t segment_size, size_t size) {
-    char *out = row->out + segment_size - size;
-    const char *made = made_end - size;
-    ptrdiff_t lines = size / CACHE_LINE;
-    size_t rest = size % CACHE_LINE;
+/* Columns of a segment that were made in scratch, `size` bytes from byte `begin` on. Of the first
+ * piece the bytes before a cache line are stored, of the last those after the lines before it; they
+ * wait for the rest of their line where another segment shares it. */
+static ALWAYS_INLINE void store_piece(int piece, const RowPointers *row, const char *made,
+                                      ptrdiff_t begin, ptrdiff_t size, ptrdiff_t before,
+                                      ptrdiff_t after) {
+    ptrdiff_t lines = (piece == 2 ? after : size) / CACHE_LINE, rest = after % CACHE_LINE;
+    char *out = row->out + begin, *line = row->shared_line;
+    if (piece == 0) {
+        memcpy(line ? line + CACHE_LINE - before : out, made, before);
+        return;
+    }
+    if (piece == 2) {
+        made += size - after;
+        out += size - after;
+    }
     stream_lines(out, made, lines);
-    memcpy(row->shared_line ? row->shared_line + CACHE_LINE : out + lines * CACHE_LINE,
-           made + lines * CACHE_LINE, rest);
+    if (piece == 2)
+        memcpy(line ? line + CACHE_LINE : out + lines * CACHE_LINE, made + lines * CACHE_LINE,
+               rest);
 }
 
 /* How what is read for rows, all of it a column at a time, would wait for their stores. */
@@ -323,9 +327,9 @@ static ALWAYS_INLINE int reads_wait(const RowPointers *plus, const RowPointers *
  * _row: a last vector that is not full begins earlier, and its first columns are written twice. In
  * place that would add twice, so its columns are single ones there, as in rows below a vector.
  *
- * stream_<real>_segment: vectors begin at the first cache line of the segment, whose ends, all
- * columns outside of whole lines, are made aside; lines that another segment shares wait for it.
- * Where reads would wait for the stores (see stretch.h), columns are made in scratch first.
+ * stream_<real>_segment: vectors begin at the first cache line of the segment. Its ends, all
+ * columns outside of whole lines, are made in scratch, and so are the others where reads would wait
+ * for the stores whichever way the loop went: see stretch.h.
  *
  * _rows: rows of `first` <= k <= `last`. */
 #define DEFINE_ADD_ANGLES(real, reals)                                                             \
@@ -389,73 +393,39 @@ static ALWAYS_INLINE int reads_wait(const RowPointers *plus, const RowPointers *
             add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, last, 0, variant);     \
     }                                                                                              \
                                                                                                    \
-    /* Columns [first, first + columns_aside) of one or two rows, stored in `plus` and `minus`. */ \
-    static ALWAYS_INLINE void add_angles_##real##_aside(                                           \
-        char *plus, char *minus, const RowPointers *upper, const RowPointers *lower,               \
-        const double *anchor, const double *offset, ptrdiff_t n, real scale, ptrdiff_t first,      \
-        Variant variant) {                                                                         \
-        ptrdiff_t before = first * (ptrdiff_t)column_size(variant.part, sizeof(real));             \
-        RowPointers above = {plus - before, upper->x, NULL, NULL};                                 \
-        RowPointers below = {minus - before, lower->x, NULL, NULL};                                \
-        Range range = {first, first + columns_aside(variant.part, sizeof(real))};                  \
-        variant.streams = variant.prefetches = 0;                                                  \
-        add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, 0, variant);     \
-    }                                                                                              \
-                                                                                                   \
-    /* Columns of whole lines, made in scratch first where a read would wait for the stores. */    \
-    static ALWAYS_INLINE void stream_##real##_lines(                                               \
-        const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
-        const double *offset, ptrdiff_t n, real scale, Range full, char *memory,                   \
-        Variant variant) {                                                                         \
-        ptrdiff_t column = column_size(variant.part, sizeof(real)), step = STAGED / column;        \
-        Variant stored = variant;                                                                  \
-        int waiting = reads_wait(plus, minus, anchor, offset, n, variant);                         \
-        if (waiting != (UPWARDS | DOWNWARDS)) {                                                    \
-            add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full,                  \
-                                     waiting == UPWARDS, variant);                                 \
-            return;                                                                                \
-        }                                                                                          \
-        stored.streams = 0;                                                                        \
-        for (ptrdiff_t first = full.first; first < full.end; first += step) {                      \
-            Range range = {first, first + step < full.end ? first + step : full.end};              \
-            ptrdiff_t begin = first * column, size = (range.end - first) * column;                 \
-            RowPointers above = *plus, below = *minus;                                             \
-            char *to = apart_from(memory, plus->out + begin);                                      \
-            char *second = variant.which == BOTH ? to + STAGED : to;                               \
-            above.out = to - begin;                                                                \
-            below.out = second - begin;                                                            \
-            add_angles_##real##_loop(&above, &below, anchor, offset, n, scale, range, 0, stored);  \
-            for (ptrdiff_t j = 0; j < size; j += CACHE_LINE) {                                     \
-                stream_lines(plus->out + begin + j, to + j, 1);                                    \
-                if (variant.which == BOTH) stream_lines(minus->out + begin + j, second + j, 1);    \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
     static ALWAYS_INLINE void stream_##real##_segment(                                             \
         const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
         const double *offset, ptrdiff_t n, real scale, char *memory, Variant variant) {            \
-        size_t column = column_size(variant.part, sizeof(real));                                   \
-        size_t before = bytes_to_cache_line(wants_plus(variant.which) ? plus->out : minus->out);   \
-        ptrdiff_t aside = columns_aside(variant.part, sizeof(real)), first = before / column;      \
+        ptrdiff_t column = column_size(variant.part, sizeof(real)), step = STAGED / column;        \
+        ptrdiff_t aside = columns_aside(variant.part, sizeof(real));                               \
+        ptrdiff_t before = bytes_to_cache_line(plus->out), first = before / column;                \
         Range full = {first, first + (n - first) / aside * aside};                                 \
-        size_t after = (n - full.end) * column;                                                    \
-        if (before) {                                                                              \
-            char *above = apart_from(memory, plus->out), *below = above + STAGED;                  \
-            add_angles_##real##_aside(above, below, plus, minus, anchor, offset, n, scale, 0,      \
-                                      variant);                                                    \
-            if (wants_plus(variant.which)) store_first_columns(plus, above, before);               \
-            if (wants_minus(variant.which)) store_first_columns(minus, below, before);             \
-        }                                                                                          \
-        stream_##real##_lines(plus, minus, anchor, offset, n, scale, full, memory, variant);       \
-        if (after) {                                                                               \
-            char *above = apart_from(memory, plus->out + n * column), *below = above + STAGED;     \
-            add_angles_##real##_aside(above, below, plus, minus, anchor, offset, n, scale,         \
-                                      n - aside, variant);                                         \
-            above += aside * column;                                                               \
-            below += aside * column;                                                               \
-            if (wants_plus(variant.which)) store_last_columns(plus, above, n * column, after);     \
-            if (wants_minus(variant.which)) store_last_columns(minus, below, n * column, after);   \
+        ptrdiff_t after = (n - full.end) * column;                                                 \
+        const Range pieces[] = {{0, aside}, full, {n - aside, n}};                                 \
+        int waiting = reads_wait(plus, minus, anchor, offset, n, variant);                         \
+        Variant stored = variant;                                                                  \
+        stored.streams = 0;                                                                        \
+        for (int piece = before ? 0 : 1, end = after ? 3 : 2; piece < end; piece++) {              \
+            Range left = pieces[piece];                                                            \
+            if (piece == 1 && waiting != (UPWARDS | DOWNWARDS)) {                                  \
+                add_angles_##real##_loop(plus, minus, anchor, offset, n, scale, full,              \
+                                         waiting == UPWARDS, variant);                             \
+                continue;                                                                          \
+            }                                                                                      \
+            for (; left.first < left.end; left.first += step) {                                    \
+                Range range = {left.first, left.first + step};                                     \
+                if (range.end > left.end) range.end = left.end;                                    \
+                ptrdiff_t begin = range.first * column, size = (range.end - range.first) * column; \
+                char *above = apart_from(memory, plus->out + begin), *below = above + STAGED;      \
+                RowPointers upper = {above - begin, plus->x, plus->next, NULL};                    \
+                RowPointers lower = {below - begin, minus->x, minus->next, NULL};                  \
+                add_angles_##real##_loop(&upper, &lower, anchor, offset, n, scale, range, 0,       \
+                                         stored);                                                  \
+                if (wants_plus(variant.which))                                                     \
+                    store_piece(piece, plus, above, begin, size, before, after);                   \
+                if (wants_minus(variant.which))                                                    \
+                    store_piece(piece, minus, below, begin, size, before, after);                  \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \

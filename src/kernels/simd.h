@@ -56,6 +56,7 @@
 
 /* What comes before it in the source is not moved behind it, or the other way round. */
 #if defined(_MSC_VER)
+#include <intrin.h>
 #define KEEP_ORDER _ReadWriteBarrier()
 #else
 #define KEEP_ORDER __asm__ volatile("" ::: "memory")
