@@ -67,7 +67,7 @@ cdef extern from "kernels/angle_addition.h" nogil:
         Py_ssize_t low
         Py_ssize_t high
         bint streams
-    bint can_stream(const char *out, Py_ssize_t stride, Py_ssize_t n, size_t itemsize,
+    bint can_stream(const char *out, size_t strides, Py_ssize_t n, size_t itemsize,
                     bint interleaved)
     void add_angles_float(const Rows *rows, const double *anchor, const double *offsets,
                           bint tabulated, Py_ssize_t n, float scale, bint interleaved)
@@ -123,22 +123,23 @@ cdef enum:
     COLUMNS = 256
     # Bytes of a tile: `rows_of_tile`.
     TILE = 1 << 13
-    LONG_TILE = 1 << 18
     MAX_TILE = 1 << 18
     # Bytes of scratch that need no memory of their own.
     LOCAL = 1 << 14
     # Bytes of a tile that has the rows of all positions: no more than a level-2 cache.
     MAX_TABLE = 1 << 19
-    # Bytes of results that are made at a time before they are streamed.
-    SCRATCH = 1 << 11
+    # Bytes of rounded results that are made at a time before they are streamed.
+    ROUNDED_BYTES = 1 << 11
     # Bytes from which a stretch is worth the lines at its ends, which it shares with others.
     MIN_STRETCH = 1 << 10
     # Bytes of a tile of sines and cosines, which rotates every batch entry while it is in cache.
     ROPE_TILE = 1 << 18
     # Bytes of rotated rows that are made in cache and then stored together.
     STRETCH = 1 << 13
-    # Bytes of the largest output, and rows, of the short way: no work for threads or pieces.
+    # Bytes of the largest output of the short way, which leaves no work for threads or pieces, and
+    # its rows, as it copies the positions, the ids and the mask of each.
     SMALL = 1 << 24
+    MAX_COPIED = 1 << 17
     # Axes of a usual array, at most.
     USUAL_AXES = 16
     # Bytes of output up to which the GIL is kept: to release it costs 40 ns, more than the work.

@@ -85,6 +85,7 @@ REFUSED: dict[tuple[str, str], Callable[[], None]] = {
     ("parts", "of too few rows"): lambda: concatenate((1, np.zeros((69, 4)))),
     ("parts", "of the last axis"): lambda: concatenate((2, np.zeros((4, 4)))),
     ("parts", "of another dtype"): lambda: concatenate((0, np.zeros((2, 4), np.float32))),
+    ("parts", "none"): lambda: concatenate((0, None)),
     ("parts", "too many"): lambda: concatenate(*[(0, np.zeros((2, 0)))] * 65),
     ("plan", "of numbers"): lambda: try_add((1, 2, 3, 2.0**53, False, False, 1.0)),
     ("lengths", "negative"): lambda: count_within(3, -1),

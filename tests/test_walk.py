@@ -297,16 +297,19 @@ def test_ranges_of_rows_have_the_bits_of_a_loop_over_entries_and_nothing_else_is
             np.testing.assert_array_equal(memory.view(np.uint8), right.view(np.uint8))
 
 
+@pytest.mark.parametrize("positioned", [False, True])
 @pytest.mark.parametrize("rows", [(0,), (0, 3), (2, 0, 65), (2, 0)], ids=str)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_arrays_without_rows_are_left_alone(
-    backend: str, kernel: str, rows: tuple[int, ...]
+    backend: str, kernel: str, rows: tuple[int, ...], positioned: bool
 ) -> None:
     plan = make_plan(3)
     call = Call(kernel, ((None, plan),), np.ones((5, 6)), 0, 1.0, False, False, False)
     ids = np.zeros(rows, np.int64) if kernel.endswith("embed") else None
     outs = [np.empty((*rows, 6)) for _ in range(2 if kernel == "tables" else 1)]
-    call.run(Operands(outs, np.ones((5, 6)) if ids is not None else outs[0], ids), 0, 0)
+    x = np.ones((5, 6)) if ids is not None else outs[0]
+    kind = np.int64 if kernel.startswith("gather") else np.float64
+    call.run(Operands(outs, x, ids, (np.zeros(rows, kind),) if positioned else ()), 0, 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

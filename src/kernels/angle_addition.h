@@ -100,13 +100,14 @@ static ALWAYS_INLINE ptrdiff_t columns_aside(int part, size_t itemsize) {
 }
 
 /* Whether rows can be stored with non-temporal stores as they are made: no column, a pair or half a
- * pair, lies across the end of a cache line, and there are enough of them: fewer if no ends are. */
-static inline int can_stream(const char *out, ptrdiff_t stride, ptrdiff_t n, size_t itemsize,
+ * pair, lies across the end of a cache line, and there are enough of them: fewer if no ends are.
+ * `strides` are all of the output, one or another: the row may be any. */
+static inline int can_stream(const char *out, size_t strides, ptrdiff_t n, size_t itemsize,
                              int interleaved) {
     ptrdiff_t column = interleaved ? 2 * itemsize : itemsize, size = n * column;
-    int whole_lines = ((uintptr_t)out | (uintptr_t)stride | (uintptr_t)size) % CACHE_LINE == 0;
-    return HAS_STREAM && (uintptr_t)out % column == 0 && stride % column == 0
-           && size >= (whole_lines ? MIN_LINES : MIN_SEGMENT);
+    size_t addresses = (uintptr_t)out | strides;
+    int whole_lines = (addresses | (size_t)size) % CACHE_LINE == 0;
+    return HAS_STREAM && addresses % column == 0 && size >= (whole_lines ? MIN_LINES : MIN_SEGMENT);
 }
 
 /* A vector of a row, from column j on: v, or what it is added to and v. With non-temporal stores
@@ -396,7 +397,7 @@ static ALWAYS_INLINE int reads_wait(const RowPointers *plus, const RowPointers *
     static ALWAYS_INLINE void stream_##real##_segment(                                             \
         const RowPointers *plus, const RowPointers *minus, const double *anchor,                   \
         const double *offset, ptrdiff_t n, real scale, char *memory, Variant variant) {            \
-        ptrdiff_t column = column_size(variant.part, sizeof(real)), step = STAGED / column;        \
+        ptrdiff_t column = column_size(variant.part, sizeof(real)), step = STAGE_BYTES / column;   \
         ptrdiff_t aside = columns_aside(variant.part, sizeof(real));                               \
         ptrdiff_t before = bytes_to_cache_line(plus->out), first = before / column;                \
         Range full = {first, first + (n - first) / aside * aside};                                 \
@@ -416,7 +417,7 @@ static ALWAYS_INLINE int reads_wait(const RowPointers *plus, const RowPointers *
                 Range range = {left.first, left.first + step};                                     \
                 if (range.end > left.end) range.end = left.end;                                    \
                 ptrdiff_t begin = range.first * column, size = (range.end - range.first) * column; \
-                char *above = apart_from(memory, plus->out + begin), *below = above + STAGED;      \
+                char *above = apart_from(memory, plus->out + begin), *below = above + STAGE_BYTES; \
                 RowPointers upper = {above - begin, plus->x, plus->next, NULL};                    \
                 RowPointers lower = {below - begin, minus->x, minus->next, NULL};                  \
                 add_angles_##real##_loop(&upper, &lower, anchor, offset, n, scale, range, 0,       \
@@ -432,7 +433,7 @@ static ALWAYS_INLINE int reads_wait(const RowPointers *plus, const RowPointers *
     static ALWAYS_INLINE void add_angles_##real##_rows(                                            \
         const Rows *rows, ptrdiff_t first, ptrdiff_t last, const double *anchor,                   \
         const double *offsets, ptrdiff_t n, real scale, char *shared_lines, Variant variant) {     \
-        char memory[APART_ROOM + 2 * STAGED];                                                      \
+        char memory[APART_ROOM + 2 * STAGE_BYTES];                                                 \
         size_t skipped = variant.part == COSINES ? n * sizeof(real) : 0;                           \
         for (ptrdiff_t k = first; k <= last; k++) {                                                \
             const double *row = variant.which == COPY ? anchor + 2 * n * k : anchor;               \

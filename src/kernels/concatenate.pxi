@@ -17,7 +17,8 @@ cdef void flush(Stretch *stretch, bint all_of_it) noexcept nogil:
     stream_copy(stretch.out, stretch.made, size)
     stretch.out += size
     stretch.size -= size
-    memcpy(stretch.made, stretch.made + size, stretch.size)  # less than a line, from beyond it
+    # less than a line is left, and either a line or more was stored or nothing was
+    memmove(stretch.made, stretch.made + size, stretch.size)
 
 
 # Store what there is, and go on from `out`.
@@ -92,11 +93,15 @@ cdef int concatenate_parts(Walk *walk, View *views, Py_ssize_t *sizes, Stretch *
     walk.count = 1 + <int> len(parts)
     for part in range(1, walk.count):
         axis, rows = parts[part - 1]
+        if rows is None:
+            refuse("parts")
         sizes[part] = view_of_part(&views[part], walk, rows, axis, cnp.PyArray_TYPE(out))
         left -= sizes[part]
     if left:
         refuse("parts")
     merge_axes(walk)
+    if not (walk.entries and walk.length):
+        return 0
     thread = release_gil(cnp.PyArray_NBYTES(out))
     concatenate_rows(walk, sizes, stretch)
     take_gil(thread)

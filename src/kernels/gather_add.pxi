@@ -91,9 +91,11 @@ cdef int gather(cnp.ndarray out, cnp.ndarray x, cnp.ndarray ids, double start,
     if positions is None and first < stop and not (
             0 <= start <= cnp.PyArray_DIM(table, 0) - walk.length):
         refuse("start")
-    widened = malloc(target.width * sizeof(float))
-    if widened is NULL:
-        raise MemoryError("posenc: no memory for a row of scratch")
+    widened = NULL
+    if target.format is not NULL:
+        widened = malloc(target.width * sizeof(float))
+        if widened is NULL:
+            raise MemoryError("posenc: no memory for a row of scratch")
     thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
     if single:
         gather_range(&walk, first, stop, <Py_ssize_t> start, &rows, &target, <float *> widened)

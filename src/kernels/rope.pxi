@@ -166,7 +166,9 @@ cdef void rotate_rows(Rope *rope, const real *tile, Py_ssize_t row, Py_ssize_t r
     along_rows.count, along_rows.out, along_rows.x = rows, out.row_stride, x.row_stride
     along_rows.angles = 2 * rope.n * sizeof(real)
     along_entries.count, along_entries.angles = entries, 0
-    along_entries.out, along_entries.x = out.strides[last], x.strides[last]
+    along_entries.out = along_entries.x = 0
+    if rope.walk.axes:
+        along_entries.out, along_entries.x = out.strides[last], x.strides[last]
     if rows == 1 or (entries > 1 and abs_of(along_entries.out) < abs_of(along_rows.out)):
         outer, inner = inner, outer
     of_rows.out = out.entry + row * out.row_stride

@@ -113,7 +113,7 @@ cdef bint shape_rows(Shape *shape, int axes, const cnp.npy_intp *sizes,
         shape.rows *= sizes[axis]
     shape.length = sizes[axes - 1]
     shape.sizes[axes] = width
-    return 0 < shape.rows <= SMALL
+    return width > 0 and 0 < shape.rows <= min(SMALL // (2 * width), <Py_ssize_t> MAX_COPIED)
 
 
 # The caller's output, or a new one, as the kernels take it; of any dtype if `dtype` is negative.
@@ -274,9 +274,12 @@ cdef short_fill(result, length, given_positions, dtype, start, plan, Py_ssize_t 
     cdef cnp.ndarray out, positions, like
     cdef cnp.dtype wanted = None
     cdef int64_t first, rows = 0
+    cdef cnp.npy_intp count
     cdef bint usual
     if length is not None:
-        usual = is_int(length, &rows) and shape_rows(&shape, 1, <cnp.npy_intp *> &rows, width)
+        usual = is_int(length, &rows) and 0 < rows <= MAX_COPIED
+        count = <cnp.npy_intp> rows if usual else 0
+        usual = usual and shape_rows(&shape, 1, &count, width)
     else:
         like = usual_array(result if given_positions is None else given_positions)
         usual = like is not None and shape_rows(

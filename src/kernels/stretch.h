@@ -26,7 +26,7 @@ enum {
     APART_ROOM = ALIAS_SPAN + 2 * CACHE_LINE,
     /* Bytes that are made in scratch at a time for each of two stretches: half of what the store
      * buffer holds, so that it never runs empty. */
-    STAGED = 1024
+    STAGE_BYTES = 1024
 };
 
 static ALWAYS_INLINE size_t bytes_to_cache_line(const void *address) {
@@ -100,7 +100,7 @@ DEFINE_ADD_ROW(double)
         int downwards, int streams) {                                                              \
         const ptrdiff_t page = ALIAS_SPAN / sizeof(real), step = sizeof(reals) / sizeof(real);     \
         const ptrdiff_t line = CACHE_LINE / sizeof(real);                                          \
-        const ptrdiff_t apart = streams ? page : STAGED / (ptrdiff_t)sizeof(real);                 \
+        const ptrdiff_t apart = streams ? page : STAGE_BYTES / (ptrdiff_t)sizeof(real);            \
         for (ptrdiff_t done = 0; done < size; done += line) {                                      \
             ptrdiff_t i = downwards ? size - line - done : done;                                   \
             reals sums[2][CACHE_LINE / sizeof(reals)];                                             \
@@ -125,9 +125,9 @@ DEFINE_ADD_ROW(double)
     static ALWAYS_INLINE void stream_sum_##real##_pages(real *out, const real *x, const real *row, \
                                                         reals scale, ptrdiff_t pages,              \
                                                         ptrdiff_t size, int waiting) {             \
-        const ptrdiff_t part = STAGED / sizeof(real), page = ALIAS_SPAN / sizeof(real);            \
+        const ptrdiff_t part = STAGE_BYTES / sizeof(real), page = ALIAS_SPAN / sizeof(real);       \
         const ptrdiff_t line = CACHE_LINE / sizeof(real);                                          \
-        char memory[APART_ROOM + 2 * STAGED];                                                      \
+        char memory[APART_ROOM + 2 * STAGE_BYTES];                                                 \
         if (waiting != (UPWARDS | DOWNWARDS)) {                                                    \
             stream_sum_##real##_lines(out, x, row, scale, pages, size, waiting == UPWARDS, 1);     \
             return;                                                                                \

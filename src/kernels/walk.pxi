@@ -91,14 +91,16 @@ cdef void store_row(char *out, const char *x, const real *row, Py_ssize_t count,
 # The same with non-temporal stores. Those of a 16-bit format are made in scratch, some at a time.
 cdef void stream_row(char *out, const char *x, const real *row, Py_ssize_t count,
                      const Target *target) noexcept nogil:
-    cdef char[SCRATCH] made
+    cdef char[APART_ROOM + ROUNDED_BYTES] memory
+    cdef char *made
     cdef Py_ssize_t itemsize = itemsize_of(target, row), done, part
     if target.format is not NULL:
         part = min(count, <Py_ssize_t> bytes_to_cache_line(out) // itemsize)
         store_row(out, x, row, part, target)
         done = part
         while done < count:
-            part = min(count - done, SCRATCH // itemsize)
+            part = min(count - done, ROUNDED_BYTES // itemsize)
+            made = apart_from(memory, out + done * itemsize)
             store_row(made, x + done * itemsize if target.adds else NULL, row + done, part, target)
             stream_copy(out + done * itemsize, made, part * itemsize)
             done += part
@@ -163,6 +165,8 @@ cdef Target tile_of(const Target *target, PlanView *plan, bint adds, real *tile)
     to.stride = made_width(plan.n, target.width) * sizeof(real)
     to.format = NULL
     to.adds = adds
+    if not adds:
+        to.x_stride = 0
     to.streams = False
     to.way = DIRECT
     return to
@@ -406,8 +410,8 @@ cdef bint shares_positions(Walk *walk) noexcept nogil:
 
 
 # The least of the positions, and in `span` how many integers there are from it to the largest:
-# infinitely many if they are not all integers.
-cdef double span_of_positions(Walk *walk, double *span) noexcept nogil:
+# infinitely many if they are not all integers. It ends where there are more than `limit`.
+cdef double span_of_positions(Walk *walk, double limit, double *span) noexcept nogil:
     cdef const double *positions
     cdef Py_ssize_t entry, row
     cdef double least = INFINITY, most = -INFINITY
@@ -420,13 +424,16 @@ cdef double span_of_positions(Walk *walk, double *span) noexcept nogil:
                 return least
             least = min(least, positions[row])
             most = max(most, positions[row])
+        if most - least >= limit:
+            return least
         advance(walk)
     span[0] = most - least + 1.0
     return least
 
 
-# Rows that batch entries share are made once, and so are rows of positions that come several times.
-cdef Traversal traversal_of(Walk *walk, const Target *target, size_t row,
+# Rows that batch entries share are made once, and so are rows of positions that come several times:
+# where all rows are made at once, as each range of a larger call would go through all positions.
+cdef Traversal traversal_of(Walk *walk, const Target *target, size_t row, Py_ssize_t count,
                             Scratch *scratch) noexcept nogil:
     cdef const View *views = walk.views
     cdef bint plain = views[IDS].data is NULL and views[MASK].data is NULL
@@ -434,12 +441,12 @@ cdef Traversal traversal_of(Walk *walk, const Target *target, size_t row,
     scratch.tabulated = NAN
     if views[POSITIONS].data is NULL and plain:
         return TILED if walk.entries > 1 or target.way != DIRECT else CONSECUTIVE
-    if views[POSITIONS].data is NULL:
+    if views[POSITIONS].data is NULL or count < walk.entries * walk.length:
         return GROUPED
     if plain and walk.entries > 1 and shares_positions(walk):
         return TILED
-    scratch.tabulated = span_of_positions(walk, &span)
-    if 2.0 * span <= walk.entries * walk.length and span * row <= MAX_TABLE:
+    scratch.tabulated = span_of_positions(walk, <double> MAX_TABLE / row, &span)
+    if 2.0 * span <= count and span * row <= MAX_TABLE:
         scratch.tile_rows = <Py_ssize_t> span
         return TABULATED
     scratch.tabulated = NAN
@@ -522,7 +529,7 @@ cdef Py_ssize_t rows_of_tile(const Walk *walk, const Target *target, size_t row,
                              Traversal traversal) noexcept:
     cdef size_t most = MAX_TILE
     if traversal == TILED and walk.entries > 1:
-        most = LONG_TILE if target.streams else TILE
+        most = MAX_TILE if target.streams else TILE
     elif traversal == TILED:
         most = max(<size_t> TILE, min(most, ANCHOR_SPACING * row))
     else:
@@ -609,11 +616,15 @@ cdef Target target_of(cnp.ndarray out, cnp.ndarray x, const Walk *walk, double s
 # as they are made, contiguous ones are copied; others have ordinary stores.
 cdef int choose_way(Target *target, const PlanView *plan, const Walk *walk,
                     size_t itemsize) except -1:
+    cdef size_t strides = <size_t> target.stride
+    cdef int axis
     if not -1 <= target.width - 2 * plan.n <= 1:
         refuse("plan")
+    for axis in range(walk.axes):
+        strides |= <size_t> walk.views[OUT].strides[axis]
     if target.format is not NULL or target.width != 2 * plan.n:
         target.way = STAGED
-    elif target.streams and not can_stream(walk.views[OUT].data, target.stride, plan.n, itemsize,
+    elif target.streams and not can_stream(walk.views[OUT].data, strides, plan.n, itemsize,
                                            plan.interleaved):
         target.streams = target.stride == <Py_ssize_t> (target.width * itemsize)
         target.way = STREAMED if target.streams else DIRECT
@@ -633,7 +644,12 @@ cdef int encode_walk(Walk *walk, cnp.ndarray out, cnp.ndarray x, double start, P
         target.format is not NULL and target.adds)
     cdef size_t itemsize = sizeof(float) if single else sizeof(double)
     choose_way(&target, plan, walk, itemsize)
-    traversal = traversal_of(walk, &target, made_width(plan.n, target.width) * itemsize, &scratch)
+    if first == stop:
+        return 0
+    thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
+    traversal = traversal_of(walk, &target, made_width(plan.n, target.width) * itemsize,
+                             stop - first, &scratch)
+    take_gil(thread)
     allocate(&scratch, plan, walk, &target, itemsize, traversal, stop - first, local)
     thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
     if single:
