@@ -106,8 +106,8 @@ static inline int can_stream(const char *out, size_t strides, ptrdiff_t n, size_
                              int interleaved) {
     ptrdiff_t column = interleaved ? 2 * itemsize : itemsize, size = n * column;
     size_t addresses = (uintptr_t)out | strides;
-    int whole_lines = (addresses | (size_t)size) % CACHE_LINE == 0;
-    return HAS_STREAM && addresses % column == 0 && size >= (whole_lines ? MIN_LINES : MIN_SEGMENT);
+    int has_no_ends = (addresses | (size_t)size) % CACHE_LINE == 0;
+    return HAS_STREAM && addresses % column == 0 && size >= (has_no_ends ? MIN_LINES : MIN_SEGMENT);
 }
 
 /* A vector of a row, from column j on: v, or what it is added to and v. With non-temporal stores
