@@ -279,7 +279,7 @@ def test_every_backend_of_this_machine_gives_the_same_bits_in_a_fresh_process() 
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize("width", [6, 64, 300])
+@pytest.mark.parametrize("width", [6, 300])
 @pytest.mark.parametrize(
     "positions",
     [
@@ -296,12 +296,11 @@ def test_rows_that_are_made_once_have_the_bits_of_rows_made_each_by_itself(
 ) -> None:
     """Batch entries that share their positions, and positions that come several times, share rows."""
     encoding = posenc.Sinusoidal(width)
-    for dtype in (np.float32, np.float64, np.float16):
-        x = np.random.default_rng(width).standard_normal((4, 90, width)).astype(dtype)
-        repeated = np.tile(positions, (4, 1))
-        for rolled in (0, 11):  # the same in every entry; and not, but still several times
-            repeated[1:] = np.roll(repeated[1:], rolled, axis=1)
-            rows = zip(x.reshape(-1, 1, width), repeated.reshape(-1, 1), strict=True)
-            each = [encoding.add(row, positions=position) for row, position in rows]
-            got = encoding.add(x, positions=repeated)
-            np.testing.assert_array_equal(got.reshape(-1, 1, width), each)
+    x = np.random.default_rng(width).standard_normal((4, 90, width), np.float32)
+    repeated = np.tile(positions, (4, 1))
+    for rolled in (0, 11):  # the same in every entry; and not, but still several times
+        repeated[1:] = np.roll(repeated[1:], rolled, axis=1)
+        rows = zip(x.reshape(-1, 1, width), repeated.reshape(-1, 1), strict=True)
+        each = [encoding.add(row, positions=position) for row, position in rows]
+        got = encoding.add(x, positions=repeated)
+        np.testing.assert_array_equal(got.reshape(-1, 1, width), each)
