@@ -130,7 +130,7 @@ static inline int can_stream(const char *out, size_t strides, ptrdiff_t n, size_
 DEFINE_ADD_VECTOR(float, floats)
 DEFINE_ADD_VECTOR(double, doubles)
 
-/* The column of the vector v of a row, for frequencies from i on, of n; of COLUMN_VECTORS. */
+/* The column of the vector v of a row, of `vectors_of`, for frequencies from i on, of n. */
 static ALWAYS_INLINE ptrdiff_t column_of(int v, ptrdiff_t width, ptrdiff_t n, ptrdiff_t i,
                                          Variant variant) {
     if (variant.part == PAIRS) return 2 * i + v * width;
@@ -195,8 +195,8 @@ static ALWAYS_INLINE void add_offset(Values *plus, Values *minus, const double *
     }
 }
 
-/* The rows k and -k, of which `which` are written; the half of a row begins `skipped` bytes later.
- */
+/* Row k. What it reads next is in the row after it, outwards from the anchor. The second half of a
+ * row begins `skipped` bytes later. */
 static ALWAYS_INLINE RowPointers row_at(const Rows *rows, ptrdiff_t k, ptrdiff_t outwards,
                                         Variant variant, size_t skipped, char *shared_lines) {
     ptrdiff_t row = k - rows->low, after = row + outwards;
