@@ -1,4 +1,4 @@
-/* Rows by angle addition, and out = x * scale + row.
+/* Rows by angle addition, stored or added to x * scale.
  *
  *   sin(a + b) = sin a cos b + cos a sin b        sin(a - b) = sin a cos b - cos a sin b
  *   cos(a + b) = cos a cos b - sin a sin b        cos(a - b) = cos a cos b + sin a sin b
@@ -20,7 +20,6 @@
  *           store_vector_<real>              (non-temporal) store
  *         add_angles_<real>_columns        fewer columns than a vector has
  *     stream_shared_lines              the cache lines that two segments share
- *   add_row_float, _double           a row that is made, or several, added to x * scale
  *   scale_float, _double
  *
  * The loops over single columns do the same operations in the same order as those over vectors.
