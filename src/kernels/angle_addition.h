@@ -13,7 +13,7 @@
  *     add_angles_<real>_rows           some of them, by a loop that is compiled for each Variant
  *       add_angles_<real>_row            one or two of them, with ordinary stores
  *       stream_<real>_segment            the same with non-temporal stores
- *         add_angles_<real>_loop           columns of full vectors
+ *         add_angles_<real>_loop           STEP columns at a time, in vectors
  *           load_row, add_offset             the anchor's row itself; the identities above
  *           vectors_<real>                   interleaved or planar
  *           add_vector_<real>                x * scale + v, prefetch
@@ -87,7 +87,7 @@ enum {
 static ALWAYS_INLINE int wants_plus(int which) { return which != MINUS; }
 static ALWAYS_INLINE int wants_minus(int which) { return which == MINUS || which == BOTH; }
 
-/* Bytes of a column, which in interleaved rows is a pair. */
+/* Bytes of a column; a column of interleaved rows is a pair, a sine and a cosine. */
 static ALWAYS_INLINE size_t column_size(int part, size_t itemsize) {
     return part == PAIRS ? 2 * itemsize : itemsize;
 }
@@ -129,7 +129,7 @@ static inline int can_stream(const char *out, size_t strides, ptrdiff_t n, size_
 DEFINE_ADD_VECTOR(float, floats)
 DEFINE_ADD_VECTOR(double, doubles)
 
-/* The column of the vector v of a row, of `vectors_of`, for frequencies from i on, of n. */
+/* The first column of vector v of a row, for frequencies from i on, of n. */
 static ALWAYS_INLINE ptrdiff_t column_of(int v, ptrdiff_t width, ptrdiff_t n, ptrdiff_t i,
                                          Variant variant) {
     if (variant.part == PAIRS) return 2 * i + v * width;

@@ -29,9 +29,9 @@ typedef struct {
     int interleaved; /* pairs are columns 2 * i and 2 * i + 1, or else i and n + i */
 } Rotation;
 
-/* A row of entries that are widened by `from` and `load` and rounded by `to` and `store`. Vectors
- * of them, or one by one in rows that are shorter than a vector. Columns that do not fill a vector
- * go with those before them, in one that is read before anything is written, as out may be x. */
+/* Rotates a row in vectors, or one by one if it is shorter than a vector. `load` and `from` widen
+ * entries to `real`; `store` and `to` round them back. The last vector overlaps the one before it
+ * where the row is no whole number of vectors; it is loaded first, as out may be x. */
 #define DEFINE_ROTATE_HALF(name, entry, real, reals, load, store, from, to)                        \
     static ALWAYS_INLINE void rotate_halves_##name(                                                \
         entry *out, reals a, reals b, const real *sines, const real *cosines, ptrdiff_t n) {       \

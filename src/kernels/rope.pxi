@@ -19,16 +19,13 @@ cdef struct Rope:
     double start
     Py_ssize_t n              # pairs of all axes
     Py_ssize_t group_size     # consecutive batch entries that share their positions
-    Py_ssize_t tile_rows
     const Format *format
-    void *memory
-    void *tile
+    Scratch scratch           # its tile has the sines and cosines
     void *axis_tile           # the same rows, of the pairs of one axis
     void *row                 # a row, rounded
     void (*rotate)(const Rotation *rows) noexcept nogil
     char *stretch             # rows to be stored by non-temporal stores, NULL for none
     Py_ssize_t stretch_rows
-    Window window
 
 
 # The sines and cosines of some pairs for the rows `row` to row + rows of some groups. As these are
@@ -38,8 +35,6 @@ cdef void tabulate_axis(Rope *rope, int axis, real *to, Py_ssize_t group, Py_ssi
     cdef PlanView *plan = &rope.axes[axis].plan
     cdef Py_ssize_t width = 2 * plan.n, i
     cdef Target target
-    cdef Scratch none
-    none.tabulated = NAN
     target.stride = width * sizeof(real)
     target.x_stride = 0
     target.width = width
@@ -52,10 +47,10 @@ cdef void tabulate_axis(Rope *rope, int axis, real *to, Py_ssize_t group, Py_ssi
         return
     for i in range(groups):
         seek(&rope.walk, (group + i) * rope.group_size)
-        group_rows(&rope.window, <char *> (to + i * rows * width), NULL, NULL,
+        group_rows(&rope.scratch, <char *> (to + i * rows * width), NULL, NULL,
                    (<const double *> rope.views[VIEWS_OF_ROWS + axis].entry) + row, 0.0, NULL, rows,
-                   plan, &target, &none, to)
-    flush_window(&rope.window, plan, &target, &none, to)
+                   plan, &target, to)
+    flush_window(&rope.scratch, plan, &target, to)
 
 
 # The same for the pairs of all axes, planar.
@@ -230,11 +225,11 @@ cdef void rope_rectangle(Rope *rope, const Rectangle *rectangle, bint rotates, P
     cdef Py_ssize_t groups = (end - 1) // group_size + 1, stop = rectangle.row + rectangle.rows
     cdef Py_ssize_t row, rows, group, count, entry, last, entries
     cdef const real *of_group
-    for row from rectangle.row <= row < stop by rope.tile_rows:
-        rows = min(stop - row, rope.tile_rows)
+    for row from rectangle.row <= row < stop by rope.scratch.tile_rows:
+        rows = min(stop - row, rope.scratch.tile_rows)
         group = rectangle.entry // group_size
         while group < groups:
-            count = min(groups - group, max(rope.tile_rows // rows, <Py_ssize_t> 1))
+            count = min(groups - group, max(rope.scratch.tile_rows // rows, <Py_ssize_t> 1))
             tabulate_rope(rope, tile, group, count, row, rows)
             entry = max(group * group_size, rectangle.entry)
             last = min((group + count) * group_size, end)
@@ -328,8 +323,11 @@ cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, Py_ssize_t
     for axis in range(rope.count):
         anchors += align_up(2 * rope.axes[axis].plan.n * sizeof(double))
         widest = max(widest, rope.axes[axis].plan.n)
-    rope.tile_rows = max(ROPE_TILE // tile // ANCHOR_SPACING, <size_t> 1) * ANCHOR_SPACING
-    rows_at_once = min(rope.tile_rows, rows if rope.positioned else min(rows, rope.walk.length))
+    rope.scratch.tile_rows = ANCHOR_SPACING * max(ROPE_TILE // tile // ANCHOR_SPACING,
+                                                  <size_t> 1)
+    rows_at_once = min(rope.scratch.tile_rows, rows)
+    if not rope.positioned:
+        rows_at_once = min(rows_at_once, rope.walk.length)
     max_runs = rows_at_once if rope.positioned else 0
     tile *= rows_at_once
     if rope.count > 1 or rope.axes[0].pairs is not NULL:
@@ -337,19 +335,20 @@ cdef int allocate_rope(Rope *rope, Py_ssize_t width, size_t itemsize, Py_ssize_t
     if stream and HAS_STREAM:
         rope.stretch_rows = max(STRETCH // size, <Py_ssize_t> 1)
         stretch = APART_ROOM + rope.stretch_rows * size
-    rope.memory = malloc(CACHE_LINE + align_up(stretch) + align_up(row) + align_up(tile)
-                         + align_up(axis_tile) + anchors + size_of_window(max_runs))
-    if rope.memory is NULL:
+    rope.scratch.memory = malloc(CACHE_LINE + align_up(stretch) + align_up(row) + align_up(tile)
+                                 + align_up(axis_tile) + anchors + size_of_window(max_runs))
+    if rope.scratch.memory is NULL:
         raise MemoryError("posenc: no memory for a tile of scratch")
-    free_scratch = <char *> align_up(<size_t> rope.memory)
+    free_scratch = <char *> align_up(<size_t> rope.scratch.memory)
     rope.stretch = <char *> take(&free_scratch, stretch) if stretch else NULL
     rope.row = take(&free_scratch, row)
-    rope.tile = take(&free_scratch, tile)
+    rope.scratch.tile = take(&free_scratch, tile)
     rope.axis_tile = take(&free_scratch, axis_tile)
     for axis in range(rope.count):
         rope.axes[axis].plan.anchor = <double *> take(
             &free_scratch, 2 * rope.axes[axis].plan.n * sizeof(double))
-    begin_window(&rope.window, free_scratch, max_runs)
+    rope.scratch.tabulated = NAN
+    begin_window(&rope.scratch.window, free_scratch, max_runs)
     return 0
 
 
@@ -396,11 +395,11 @@ cdef int rope_call(Rope *rope, cnp.ndarray out, cnp.ndarray other, tuple positio
                   stop - first)
     thread = release_gil((stop - first) * size)
     if single:
-        rope_range(rope, rotates, size, itemsize, first, stop, <float *> rope.tile)
+        rope_range(rope, rotates, size, itemsize, first, stop, <float *> rope.scratch.tile)
     else:
-        rope_range(rope, rotates, size, itemsize, first, stop, <double *> rope.tile)
+        rope_range(rope, rotates, size, itemsize, first, stop, <double *> rope.scratch.tile)
     take_gil(thread)
-    free(rope.memory)
+    free(rope.scratch.memory)
     return 0
 
 

@@ -2,8 +2,9 @@
 # _checks.py and _arrays.py, and the kernels compute the result. Anything else is declined before a
 # byte is written: then Python says what is wrong with it, or does the call.
 #
-# Usual are arrays of NumPy's own type that are C-contiguous, aligned and in native byte order, with
-# one of the four dtypes; numbers of Python's own types, and one worker; and results that are small.
+# Usual arrays have NumPy's own type and one of the four dtypes, and are C-contiguous, aligned and
+# in native byte order. Usual numbers are Python's own ints and floats. There is one worker, and the
+# result is small.
 # Where a function here returns an array, None is what it declines.
 
 # The shape of a result: some axes of rows, and that of the columns.
@@ -161,7 +162,7 @@ cdef inline bint is_same(cnp.ndarray a, cnp.ndarray b) noexcept:
     return cnp.PyArray_BYTES(a) == cnp.PyArray_BYTES(b)
 
 
-# Whether there is one number for each row: leading axes broadcast.
+# Whether the array has one number for each row, once its leading axes are broadcast.
 cdef bint fits_rows(cnp.ndarray array, const Shape *shape) noexcept:
     cdef int axes = cnp.PyArray_NDIM(array), missing = shape.axes - axes, axis
     if not (0 < axes <= shape.axes and cnp.PyArray_DIM(array, axes - 1) == shape.length):

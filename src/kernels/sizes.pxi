@@ -1,4 +1,4 @@
-# Numbers that the kernels are built around: of positions, of axes, of bytes.
+# Sizes and limits of the kernels.
 
 cdef enum:
     # Positions 0 ... 63 are tabulated; beyond, anchors are multiples of 64.

@@ -216,13 +216,13 @@ cdef inline void take_gil(PyThreadState *thread) noexcept:
         PyEval_RestoreThread(thread)
 
 
-cdef size_t align_up(size_t size) noexcept:
+cdef size_t align_up(size_t size) noexcept nogil:
     return (size + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
 
 
 # The next `size` bytes of scratch. What is taken begins a cache line, which half of the loads would
 # cross elsewhere.
-cdef void *take(char **scratch, size_t size) noexcept:
+cdef void *take(char **scratch, size_t size) noexcept nogil:
     cdef void *taken = scratch[0]
     scratch[0] += align_up(size)
     return taken

@@ -160,7 +160,8 @@ cdef void trim_rows(real *rows, Py_ssize_t count, Py_ssize_t n, Py_ssize_t width
 
 
 # A target for rows of a tile, which are made as they are, and added to x if `adds`.
-cdef Target tile_of(const Target *target, PlanView *plan, bint adds, real *tile) noexcept nogil:
+cdef Target tile_of(const Target *target, PlanView *plan, bint adds,
+                    const real *of_type) noexcept nogil:
     cdef Target to = target[0]
     to.stride = made_width(plan.n, target.width) * sizeof(real)
     to.format = NULL
@@ -182,7 +183,7 @@ cdef void scale_run(const Run *run, const Target *target, real scale) noexcept n
 
 # The rows of a run, made where they belong; `next` is what will be read after them.
 cdef void make_rows(const Run *run, const char *next, PlanView *plan, const Target *target,
-                    real *unused) noexcept nogil:
+                    const real *of_type) noexcept nogil:
     cdef const double *anchor = anchor_row(plan, run.anchor)
     cdef Rows rows
     rows.out, rows.stride = run.out, target.stride
@@ -234,12 +235,16 @@ cdef void make_by_tile(const Run *run, PlanView *plan, const Target *target, rea
             store_rows(&part, rows, target)
 
 
+cdef inline bint is_tabulated(const Scratch *scratch) noexcept nogil:
+    return scratch.tabulated == scratch.tabulated
+
+
 cdef void encode_run(const Run *run, const char *next, PlanView *plan, const Target *target,
                      const Scratch *scratch, real *tile) noexcept nogil:
     cdef Py_ssize_t row
     if not run.encodes:
         scale_run(run, target, <real> target.scale)
-    elif scratch.tabulated == scratch.tabulated:
+    elif is_tabulated(scratch):
         row = <Py_ssize_t> (run.anchor + run.low - scratch.tabulated)
         store_rows(run, tile + row * target.width, target)
     elif target.way == DIRECT:
@@ -274,7 +279,7 @@ cdef inline void find_run(Run *run, const double *positions, double start, const
 # `count` rows, run by run, made where they belong.
 cdef void encode_rows(char *out, const char *x, PlanView *plan, const Target *target,
                       const double *positions, double start, Py_ssize_t count,
-                      real *unused) noexcept nogil:
+                      const real *of_type) noexcept nogil:
     cdef Run run
     cdef Py_ssize_t row = 0
     run.ids = NULL
@@ -282,14 +287,15 @@ cdef void encode_rows(char *out, const char *x, PlanView *plan, const Target *ta
         find_run(&run, positions, start, NULL, row, count)
         run.out = out + row * target.stride
         run.x = x + row * target.x_stride
-        make_rows(&run, run.x + run.length * target.x_stride, plan, target, unused)
+        make_rows(&run, run.x + run.length * target.x_stride, plan, target, of_type)
         row += run.length
 
 
 # The window's runs grouped by anchor with a chained hash table (buckets, then Run.next), so that
 # each anchor's row is computed once.
-cdef void flush_window(Window *window, PlanView *plan, const Target *target,
-                       const Scratch *scratch, real *tile) noexcept nogil:
+cdef void flush_window(Scratch *scratch, PlanView *plan, const Target *target,
+                       real *tile) noexcept nogil:
+    cdef Window *window = &scratch.window
     cdef Py_ssize_t size = 1, i, bucket, next
     cdef Py_ssize_t *buckets = window.buckets
     cdef Run *runs = window.runs
@@ -312,12 +318,12 @@ cdef void flush_window(Window *window, PlanView *plan, const Target *target,
     window.count = 0
 
 
-cdef size_t size_of_window(Py_ssize_t max_runs) noexcept:
+cdef size_t size_of_window(Py_ssize_t max_runs) noexcept nogil:
     return max_runs * (sizeof(Run) + 2 * sizeof(Py_ssize_t))
 
 
 # An empty window in memory of that size.
-cdef void begin_window(Window *window, void *memory, Py_ssize_t max_runs) noexcept:
+cdef void begin_window(Window *window, void *memory, Py_ssize_t max_runs) noexcept nogil:
     window.runs = <Run *> memory
     window.buckets = <Py_ssize_t *> (window.runs + max_runs)
     window.size = max_runs
@@ -326,12 +332,12 @@ cdef void begin_window(Window *window, void *memory, Py_ssize_t max_runs) noexce
 
 # `count` rows into the window, which is flushed each time it is full. What has nothing to wait for
 # is encoded at once: rows that are ready, and fractional positions, which are their own anchors.
-cdef void group_rows(Window *window, char *out, const char *x, const int64_t *ids,
+cdef void group_rows(Scratch *scratch, char *out, const char *x, const int64_t *ids,
                      const double *positions, double start, const uint8_t *mask, Py_ssize_t count,
-                     PlanView *plan, const Target *target, const Scratch *scratch,
-                     real *tile) noexcept nogil:
+                     PlanView *plan, const Target *target, real *tile) noexcept nogil:
+    cdef Window *window = &scratch.window
     cdef Py_ssize_t row = 0
-    cdef bint ready = scratch.tabulated == scratch.tabulated
+    cdef bint ready = is_tabulated(scratch)
     cdef Run *run
     while row < count:
         run = &window.runs[window.count]
@@ -345,7 +351,7 @@ cdef void group_rows(Window *window, char *out, const char *x, const int64_t *id
             continue
         window.count += 1
         if window.count == window.size:
-            flush_window(window, plan, target, scratch, tile)
+            flush_window(scratch, plan, target, tile)
 
 
 cdef void group_entries(Walk *walk, const Rectangle *rectangle, double start, PlanView *plan,
@@ -355,16 +361,16 @@ cdef void group_entries(Walk *walk, const Rectangle *rectangle, double start, Pl
     seek(walk, rectangle.entry)
     for entry in range(rectangle.entries):
         group_rows(
-            &scratch.window, views[OUT].entry + row * target.stride,
+            scratch, views[OUT].entry + row * target.stride,
             views[X].entry + (row * target.x_stride if views[IDS].data is NULL else 0),
             (<const int64_t *> views[IDS].entry) + row if views[IDS].data is not NULL else NULL,
             (<const double *> views[POSITIONS].entry) + row
             if views[POSITIONS].data is not NULL else NULL,
             start + row,
             (<const uint8_t *> views[MASK].entry) + row if views[MASK].data is not NULL else NULL,
-            rectangle.rows, plan, target, scratch, tile)
+            rectangle.rows, plan, target, tile)
         advance(walk)
-    flush_window(&scratch.window, plan, target, scratch, tile)
+    flush_window(scratch, plan, target, tile)
 
 
 # A tile of rows is made once and stored in every batch entry, or added to it, while it is in cache.
@@ -526,24 +532,21 @@ cdef int view_plan(PlanView *view, plan) except -1:
 # are added to, or, where the output is streamed, enough for long stretches of memory; of one entry,
 # the rows over an anchor, which are made in pairs, but a bounded number of bytes.
 cdef Py_ssize_t rows_of_tile(const Walk *walk, const Target *target, size_t row,
-                             Traversal traversal) noexcept:
-    cdef size_t most = MAX_TILE
+                             Traversal traversal) noexcept nogil:
+    cdef size_t most = min(<size_t> MAX_TILE, ANCHOR_SPACING * row)
     if traversal == TILED and walk.entries > 1:
         most = MAX_TILE if target.streams else TILE
     elif traversal == TILED:
-        most = max(<size_t> TILE, min(most, ANCHOR_SPACING * row))
-    else:
-        most = min(most, ANCHOR_SPACING * row)
+        most = max(most, <size_t> TILE)
     return min(walk.length, <Py_ssize_t> max(1, most // row))
 
 
 # Room for an anchor's row, for a tile, and for as many runs as may wait. Each begins a cache line,
 # which half of the loads would cross elsewhere. Little of it is `local`, the caller's: a token
-# takes less time than to allocate memory.
-cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Target *target,
-                  size_t itemsize, Traversal traversal, Py_ssize_t rows, char *local) except -1:
+# takes less time than to allocate memory. False if there is no memory.
+cdef bint allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Target *target,
+                   size_t row, Traversal traversal, Py_ssize_t rows, char *local) noexcept nogil:
     cdef size_t anchor = 2 * plan.n * sizeof(double), tile = 0, size
-    cdef size_t row = made_width(plan.n, target.width) * itemsize
     cdef Py_ssize_t max_runs = 0
     cdef char *free_scratch
     if traversal == GROUPED:
@@ -563,14 +566,14 @@ cdef int allocate(Scratch *scratch, PlanView *plan, const Walk *walk, const Targ
     if size > LOCAL:
         scratch.memory = malloc(size)
         if scratch.memory is NULL:
-            raise MemoryError("posenc: no memory for a few rows of scratch")
+            return False
     free_scratch = <char *> align_up(<size_t> (local if size <= LOCAL else scratch.memory))
     plan.anchor = <double *> take(&free_scratch, anchor)
     scratch.tile = take(&free_scratch, tile)
     if target.streams:  # all rows that are read for one wait the same way, or never
         plan.anchor = <double *> place_like(<char *> plan.anchor, plan.offsets)
     begin_window(&scratch.window, free_scratch, max_runs)
-    return 0
+    return True
 
 
 # The walk of `add`, and of `fill` without an x. Where there are ids, x is a table of rows.
@@ -642,23 +645,24 @@ cdef int encode_walk(Walk *walk, cnp.ndarray out, cnp.ndarray x, double start, P
     # 16-bit formats are added in float, and rounded from double
     cdef bint single = cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT32 or (
         target.format is not NULL and target.adds)
-    cdef size_t itemsize = sizeof(float) if single else sizeof(double)
+    cdef size_t itemsize = sizeof(float) if single else sizeof(double), row
+    cdef bint allocated
     choose_way(&target, plan, walk, itemsize)
     if first == stop:
         return 0
+    row = made_width(plan.n, target.width) * itemsize
     thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
-    traversal = traversal_of(walk, &target, made_width(plan.n, target.width) * itemsize,
-                             stop - first, &scratch)
-    take_gil(thread)
-    allocate(&scratch, plan, walk, &target, itemsize, traversal, stop - first, local)
-    thread = release_gil((stop - first) * target.width * cnp.PyArray_ITEMSIZE(out))
-    if single:
+    traversal = traversal_of(walk, &target, row, stop - first, &scratch)
+    allocated = allocate(&scratch, plan, walk, &target, row, traversal, stop - first, local)
+    if allocated and single:
         encode_range(walk, first, stop, traversal, start, plan, &target, &scratch,
                      <float *> scratch.tile)
-    else:
+    elif allocated:
         encode_range(walk, first, stop, traversal, start, plan, &target, &scratch,
                      <double *> scratch.tile)
     take_gil(thread)
+    if not allocated:
+        raise MemoryError("posenc: no memory for a few rows of scratch")
     free(scratch.memory)
     return 0
 
